@@ -1,0 +1,26 @@
+"""jaxtyping's array annotations, or names that stand for them where jaxtyping is not installed.
+
+Public signatures say `Float[Tensor, "batch heads seq head_dim"]`, and the tests enforce it. A bare checkout on a GPU
+machine may hold torch and little else; there an annotation is the array type alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int, Integer, Num, Shaped
+else:
+    try:
+        from jaxtyping import Bool, Float, Int, Integer, Num, Shaped
+    except ImportError:
+
+        class Shaped:
+            """`Shaped[Array, "shape"]` is `Array`."""
+
+            def __class_getitem__(cls, item: tuple[Any, str]) -> Any:
+                return item[0]
+
+        Bool = Float = Int = Integer = Num = Shaped
+
+__all__ = ["Bool", "Float", "Int", "Integer", "Num", "Shaped"]
