@@ -1,0 +1,30 @@
+"""Shortest processing time first: the causal schedule that FlashAttention adopted later, as a peer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from octavo_dash.problem import Geometry
+from octavo_dash.schedules.base import Cohort, UnitTasks, run_of_tasks
+
+
+class ShortestFirst:
+    """Launches key tiles `n−1 … 0`, `exec(j) = i_min(j) … M−1`, `order(i) = …, 2, 1, 0` (Dao-AILab/flash-attention #1893)."""
+
+    name = "spt"
+    dynamic = True
+    lockstep = False
+
+    def refusal(self, geometry: Geometry) -> str | None:
+        return None
+
+    def num_units(self, geometry: Geometry) -> int:
+        return geometry.num_kv_tiles
+
+    def max_cohort(self, geometry: Geometry) -> int | None:
+        return None
+
+    def tasks(self, geometry: Geometry, unit: int, cohort: Cohort) -> UnitTasks:
+        kv = geometry.num_kv_tiles - 1 - unit
+        first, end = geometry.q_ranges[kv]
+        return run_of_tasks(kv, np.arange(first, end), unit)
