@@ -150,9 +150,7 @@ def _head_table(rule_name: str, geometry: Geometry, cohorts: tuple[Cohort, ...])
     return HeadTable(kv, q, wait, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
 
 
-def _assemble(
-    problem: Problem, rules: tuple[Rule, ...], order: Order, launches: list[Launch], note: str
-) -> Schedule:
+def _assemble(problem: Problem, rules: tuple[Rule, ...], order: Order, launches: list[Launch], note: str) -> Schedule:
     cohorts: list[list[Cohort]] = [[] for _ in range(problem.total_heads)]
     for launch in launches:
         cohorts[launch.head].append(launch.cohort)
@@ -165,9 +163,7 @@ def _assemble(
         for launch in launches
         for first, size in [launch.cohort]
     ]
-    lengths = [
-        np.diff(tables[head].unit_start[first : first + size + 1]) for head, (first, size) in launches
-    ]
+    lengths = [np.diff(tables[head].unit_start[first : first + size + 1]) for head, (first, size) in launches]
     head_lengths = [span.stop - span.start for _, span in pieces]
     columns = [
         np.concatenate([getattr(tables[head], column)[span] for head, span in pieces] or [np.zeros(0)]).astype(np.int32)

@@ -9,7 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
+from octavo_dash.longest_path import Before
 from octavo_dash.problem import Problem
+from octavo_dash.validation import validate
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,11 @@ class Schedule:
     def num_tasks(self) -> int:
         """The number of tile pairs with work."""
         return len(self.head)
+
+    @cached_property
+    def task_sm(self) -> np.ndarray:
+        """The worker of each task: int32, `[tasks]`."""
+        return np.repeat(self.unit_sm, np.diff(self.unit_start))
 
     @cached_property
     def q_tile(self) -> np.ndarray:
@@ -135,3 +142,16 @@ class Schedule:
         same = (np.diff(group) == 0) & (np.diff(kv) == 0)
         predecessor[by_turn[1:][same]] = by_turn[:-1][same]
         return predecessor
+
+    @property
+    def before(self) -> Before:
+        """Everything that a task waits for besides its worker."""
+        return Before(self.dq_predecessor, self.dkv_predecessor)
+
+    def validate(self) -> None:
+        """Checks that every task is there once, in one run a chain, and that nothing waits for itself.
+
+        Raises:
+            ScheduleError: Names the missing or repeated task, the repeated turn, or the smallest cycle.
+        """
+        validate(self)

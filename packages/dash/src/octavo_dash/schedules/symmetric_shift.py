@@ -64,6 +64,8 @@ class SymmetricShift:
         short = np.arange(num_q_tiles - 1, mirror * sigma - 1, -1)
         short_key = finished(short) + 2 * cohort.size - 1 - place
 
-        stage_0 = run_of_tasks(unit, np.concatenate([rectangle, triangle]), np.concatenate([rectangle_key, triangle_key]))
+        stage_0 = run_of_tasks(
+            unit, np.concatenate([rectangle, triangle]), np.concatenate([rectangle_key, triangle_key])
+        )
         stage_1 = run_of_tasks(mirror, short, short_key)
         return only_with_work(UnitTasks(*map(np.concatenate, zip(stage_0, stage_1, strict=True))), geometry)
