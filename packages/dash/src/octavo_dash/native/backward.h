@@ -55,11 +55,18 @@ class Backward {
 public:
     Backward(const Shape& shape, const T* q, const T* k, const T* v, const T* out, const T* dout, const T* lse, T scale,
              const Plan& plan, int threads)
-        : s(shape), plan_(plan), scale_(scale), threads_(threads), q_offsets_(tile_offsets(s, s.heads, true)),
-          kv_offsets_(tile_offsets(s, s.heads_kv, false)), chain_offsets_(tile_offsets(s, s.heads, false)),
-          dq_turns_(q_offsets_.back(), plan.deterministic), dkv_turns_(kv_offsets_.back(), plan.deterministic) {
-        pack_queries(q, out, dout, lse);
-        pack_keys(k, v);
+        : s(shape), plan_(plan), scale_(scale), threads_(threads), q_size_(std::int64_t(s.block_m) * s.head_dim),
+          kv_size_(std::int64_t(s.block_n) * s.head_dim), queries_(s.cu_q, s.batch, s.heads, s.block_m),
+          keys_(s.cu_k, s.batch, s.heads_kv, s.block_n), chains_(s.cu_k, s.batch, s.heads, s.block_n),
+          dq_turns_(queries_.count(), plan.deterministic), dkv_turns_(keys_.count(), plan.deterministic),
+          q_(gather(queries_, q, s.head_dim, threads)), dout_(gather(queries_, dout, s.head_dim, threads)),
+          k_(gather(keys_, k, s.head_dim, threads)), k_turned_(turned(keys_, k_.get(), s.head_dim, threads)),
+          v_turned_(turned(keys_, gather(keys_, v, s.head_dim, threads).get(), s.head_dim, threads)),
+          dq_(zeros(queries_.count() * q_size_)), dk_(zeros(keys_.count() * kv_size_)),
+          dv_(zeros(keys_.count() * kv_size_)), dk_chain_(buffer<T>(chains_.count() * kv_size_)),
+          dv_chain_(buffer<T>(chains_.count() * kv_size_)), lse_(buffer<T>(queries_.count() * s.block_m)),
+          delta_(buffer<T>(queries_.count() * s.block_m)) {
+        row_statistics(out, lse);
     }
 
     void run(T* dq, T* dk, T* dv) {
@@ -79,9 +86,9 @@ public:
                 }
             }
         }
-        unpack(dq_.get(), q_offsets_, dq, s.cu_q, s.heads, s.block_m);
-        unpack(dk_.get(), kv_offsets_, dk, s.cu_k, s.heads_kv, s.block_n);
-        unpack(dv_.get(), kv_offsets_, dv, s.cu_k, s.heads_kv, s.block_n);
+        scatter(queries_, dq_.get(), dq, s.head_dim, scale_, threads_);
+        scatter(keys_, dk_.get(), dk, s.head_dim, scale_, threads_);
+        scatter(keys_, dv_.get(), dv, s.head_dim, T(1), threads_);
     }
 
 private:
@@ -92,86 +99,60 @@ private:
               dq(buffer<T>(s.block_m * s.head_dim)) {}
     };
 
-    void pack_queries(const T* q, const T* out, const T* dout, const T* lse) {
-        const int bm = s.block_m, dim = s.head_dim;
-        const std::int64_t tiles = q_offsets_.back(), tokens = s.cu_q[s.batch];
-        q_ = buffer<T>(tiles * bm * dim);
-        dout_ = buffer<T>(tiles * bm * dim);
-        dq_ = buffer<T>(tiles * bm * dim);
-        lse_ = buffer<T>(tiles * bm);
-        delta_ = buffer<T>(tiles * bm);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
-        for (std::int64_t tile = 0; tile < tiles; ++tile) {
-            const int head = head_of(q_offsets_, tile), b = head / s.heads, h = head % s.heads;
-            const std::int64_t first = s.cu_q[b] + (tile - q_offsets_[head]) * bm;
-            const std::int64_t rows = std::min<std::int64_t>(bm, s.cu_q[b + 1] - first);
-            gather(q, q_.get() + tile * bm * dim, first, rows, bm, s.heads, h, dim);
-            gather(dout, dout_.get() + tile * bm * dim, first, rows, bm, s.heads, h, dim);
-            std::fill(dq_.get() + tile * bm * dim, dq_.get() + (tile + 1) * bm * dim, T(0));
-            for (std::int64_t row = 0; row < bm; ++row) {
-                T delta = 0;
-                const std::int64_t at = ((first + row) * s.heads + h) * dim;
-                for (int c = 0; row < rows && c < dim; ++c) delta += out[at + c] * dout[at + c];
-                delta_[tile * bm + row] = delta;
-                lse_[tile * bm + row] = row < rows ? T(lse[h * tokens + first + row] * kLog2E) : T(0);
-            }
-        }
+    static Buffer<T> zeros(std::int64_t count) {
+        auto out = buffer<T>(count);
+        std::fill(out.get(), out.get() + count, T(0));
+        return out;
     }
 
-    void pack_keys(const T* k, const T* v) {
-        const int bn = s.block_n, dim = s.head_dim;
-        const std::int64_t tiles = kv_offsets_.back(), size = std::int64_t(bn) * dim;
-        k_ = buffer<T>(tiles * size);
-        k_turned_ = buffer<T>(tiles * size);
-        v_turned_ = buffer<T>(tiles * size);
-        dk_ = buffer<T>(tiles * size);
-        dv_ = buffer<T>(tiles * size);
-        dk_chain_ = buffer<T>(chain_offsets_.back() * size);
-        dv_chain_ = buffer<T>(chain_offsets_.back() * size);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
-        for (std::int64_t tile = 0; tile < tiles; ++tile) {
-            const int head = head_of(kv_offsets_, tile), b = head / s.heads_kv, h = head % s.heads_kv;
-            const std::int64_t first = s.cu_k[b] + (tile - kv_offsets_[head]) * bn;
-            const std::int64_t rows = std::min<std::int64_t>(bn, s.cu_k[b + 1] - first);
-            gather(v, k_.get() + tile * size, first, rows, bn, s.heads_kv, h, dim);
-            transpose(k_.get() + tile * size, v_turned_.get() + tile * size, bn, dim);
-            gather(k, k_.get() + tile * size, first, rows, bn, s.heads_kv, h, dim);
-            transpose(k_.get() + tile * size, k_turned_.get() + tile * size, bn, dim);
-            std::fill(dk_.get() + tile * size, dk_.get() + (tile + 1) * size, T(0));
-            std::fill(dv_.get() + tile * size, dv_.get() + (tile + 1) * size, T(0));
+    // For every query LSE * log2(e) and delta = rowsum(out * dout).
+    void row_statistics(const T* out, const T* lse) {
+        const auto out_tiles = gather(queries_, out, s.head_dim, threads_);
+        const std::int64_t tokens = s.cu_q[s.batch];
+#pragma omp parallel for schedule(static) num_threads(threads_)
+        for (std::int64_t tile = 0; tile < queries_.count(); ++tile) {
+            const std::int64_t token = queries_.token(tile), rows = queries_.rows(tile), h = queries_.head(tile) % s.heads;
+            for (std::int64_t row = 0; row < s.block_m; ++row) {
+                const std::int64_t at = tile * q_size_ + row * s.head_dim;
+                T delta = 0;
+                for (int c = 0; c < s.head_dim; ++c) delta += out_tiles[at + c] * dout_[at + c];
+                delta_[tile * s.block_m + row] = delta;
+                lse_[tile * s.block_m + row] = row < rows ? T(lse[h * tokens + token + row] * kLog2E) : T(0);
+            }
         }
     }
 
     void task(std::int64_t t, Workspace& work, std::minstd_rand& random) {
         const int bm = s.block_m, bn = s.block_n, dim = s.head_dim;
-        const int head = plan_.head[t], b = head / s.heads, h_kv = head % s.heads / s.group();
-        const std::int64_t q_tile = q_offsets_[head] + plan_.q[t];
-        const std::int64_t kv_tile = kv_offsets_[b * s.heads_kv + h_kv] + plan_.kv[t];
-        const std::int64_t chain = (chain_offsets_[head] + plan_.kv[t]) * bn * dim;
-        const bool first = t == 0 || plan_.head[t - 1] != head || plan_.kv[t - 1] != plan_.kv[t];
-        const bool last = t + 1 == plan_.tasks || plan_.head[t + 1] != head || plan_.kv[t + 1] != plan_.kv[t];
-        const T* dout = dout_.get() + q_tile * bm * dim;
-        const T* query = q_.get() + q_tile * bm * dim;
-        T* dk = dk_chain_.get() + chain;
-        T* dv = dv_chain_.get() + chain;
-        if (first) {
-            std::fill(dk, dk + bn * dim, T(0));
-            std::fill(dv, dv + bn * dim, T(0));
+        const int head = plan_.head[t], b = head / s.heads, member = head % s.group();
+        const std::int64_t q_tile = queries_.first(head) + plan_.q[t];
+        const std::int64_t kv_tile = keys_.first(head / s.group()) + plan_.kv[t];
+        const std::int64_t chain = chains_.first(head) + plan_.kv[t];
+        const T *query = q_.get() + q_tile * q_size_, *dout = dout_.get() + q_tile * q_size_;
+        T *dk = dk_chain_.get() + chain * kv_size_, *dv = dv_chain_.get() + chain * kv_size_;
+        if (t == 0 || other_chain(t - 1, t)) {
+            std::fill(dk, dk + kv_size_, T(0));
+            std::fill(dv, dv + kv_size_, T(0));
         }
-        multiply<T, false>({query, dim, 1}, k_turned_.get() + kv_tile * bn * dim, work.p.get(), bm, bn, dim);
-        multiply<T, false>({dout, dim, 1}, v_turned_.get() + kv_tile * bn * dim, work.ds.get(), bm, bn, dim);
+        multiply<T, false>({query, dim, 1}, k_turned_.get() + kv_tile * kv_size_, work.p.get(), bm, bn, dim);
+        multiply<T, false>({dout, dim, 1}, v_turned_.get() + kv_tile * kv_size_, work.ds.get(), bm, bn, dim);
         softmax_gradient(Mask(s, b, plan_.q[t], plan_.kv[t]), q_tile * bm, work.p.get(), work.ds.get());
         multiply<T, true>({work.p.get(), 1, bn}, dout, dv, bn, dim, bm);
         multiply<T, true>({work.ds.get(), 1, bn}, query, dk, bn, dim, bm);
-        multiply<T, false>({work.ds.get(), bn, 1}, k_.get() + kv_tile * bn * dim, work.dq.get(), bm, dim, bn);
+        multiply<T, false>({work.ds.get(), bn, 1}, k_.get() + kv_tile * kv_size_, work.dq.get(), bm, dim, bn);
         if (plan_.jitter) std::this_thread::sleep_for(std::chrono::microseconds(random() % 50));
-        add(dq_turns_, q_tile, plan_.wait[t], dq_.get() + q_tile * bm * dim, work.dq.get(), bm * dim);
-        if (!last) return;
-        // Query heads of a group add to dK and dV in increasing order; the turn of dK is that of dV.
-        dkv_turns_.enter(kv_tile, head % s.group());
-        for (int i = 0; i < bn * dim; ++i) dk_[kv_tile * bn * dim + i] += dk[i] * scale_;
-        for (int i = 0; i < bn * dim; ++i) dv_[kv_tile * bn * dim + i] += dv[i];
-        dkv_turns_.leave(kv_tile, head % s.group());
+        dq_turns_.enter(q_tile, plan_.wait[t]);
+        add(dq_.get() + q_tile * q_size_, work.dq.get(), q_size_);
+        dq_turns_.leave(q_tile, plan_.wait[t]);
+        if (t + 1 < plan_.tasks && !other_chain(t, t + 1)) return;
+        dkv_turns_.enter(kv_tile, member);  // query heads of a group add in increasing order
+        add(dk_.get() + kv_tile * kv_size_, dk, kv_size_);
+        add(dv_.get() + kv_tile * kv_size_, dv, kv_size_);
+        dkv_turns_.leave(kv_tile, member);
+    }
+
+    bool other_chain(std::int64_t a, std::int64_t b) const {
+        return plan_.head[a] != plan_.head[b] || plan_.kv[a] != plan_.kv[b];
     }
 
     // From scores and dP to P and dS = P * (dP - delta); both are zero where the mask is.
@@ -187,38 +168,18 @@ private:
         }
     }
 
-    static void add(Turnstile& turns, std::int64_t tile, std::int32_t turn, T* to, const T* from, int count) {
-        turns.enter(tile, turn);
-        for (int i = 0; i < count; ++i) to[i] += from[i];
-        turns.leave(tile, turn);
-    }
-
-    void unpack(const T* tiles, const std::vector<std::int64_t>& offsets, T* packed, const std::int64_t* cu, int heads,
-                int block) const {
-        const int dim = s.head_dim;
-        const T factor = tiles == dq_.get() ? scale_ : T(1);
-#pragma omp parallel for schedule(static) num_threads(threads_)
-        for (std::int64_t tile = 0; tile < offsets.back(); ++tile) {
-            const int head = head_of(offsets, tile), b = head / heads, h = head % heads;
-            const std::int64_t first = cu[b] + (tile - offsets[head]) * block;
-            const std::int64_t rows = std::min<std::int64_t>(block, cu[b + 1] - first);
-            for (std::int64_t row = 0; row < rows; ++row)
-                for (int c = 0; c < dim; ++c)
-                    packed[((first + row) * heads + h) * dim + c] = tiles[(tile * block + row) * dim + c] * factor;
-        }
-    }
-
-    static int head_of(const std::vector<std::int64_t>& offsets, std::int64_t tile) {
-        return int(std::upper_bound(offsets.begin(), offsets.end(), tile) - offsets.begin()) - 1;
+    static void add(T* to, const T* from, std::int64_t count) {
+        for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
     }
 
     const Shape& s;
     const Plan& plan_;
     const T scale_;
     const int threads_;
-    const std::vector<std::int64_t> q_offsets_, kv_offsets_, chain_offsets_;
+    const std::int64_t q_size_, kv_size_;
+    const Tiling queries_, keys_, chains_;
     Turnstile dq_turns_, dkv_turns_;
-    Buffer<T> q_, dout_, dq_, lse_, delta_, k_, k_turned_, v_turned_, dk_, dv_, dk_chain_, dv_chain_;
+    Buffer<T> q_, dout_, k_, k_turned_, v_turned_, dq_, dk_, dv_, dk_chain_, dv_chain_, lse_, delta_;
 };
 
 }  // namespace octavo

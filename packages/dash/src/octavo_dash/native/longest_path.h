@@ -1,6 +1,7 @@
 // When each task of a schedule starts and ends: the longest path through program order and order of additions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <queue>
@@ -28,8 +29,8 @@ inline double finish(std::int64_t t, double start, const std::int64_t* dq_before
     return times.end[t] = ready + costs.reduce;
 }
 
-// Workers with fixed lists of tasks. Returns how many tasks could be run: fewer than all where there is a cycle.
-inline std::int64_t run_fixed(const std::int64_t* worker_start, std::int64_t workers, const std::int64_t* worker_tasks,
+// Workers with fixed lists of tasks. Tasks on a cycle never run: their times stay as they are.
+inline void run_fixed(const std::int64_t* worker_start, std::int64_t workers, const std::int64_t* worker_tasks,
                               const std::int64_t* dq_before, const std::int64_t* dkv_before, const Costs& costs,
                               const Times& times) {
     const std::int64_t tasks = worker_start[workers];
@@ -38,7 +39,6 @@ inline std::int64_t run_fixed(const std::int64_t* worker_start, std::int64_t wor
     std::vector<std::int64_t> position(worker_start, worker_start + workers), ready;
     std::vector<double> clock(workers, 0.0);
     for (std::int64_t w = workers; w-- > 0;) ready.push_back(w);
-    std::int64_t count = 0;
     while (!ready.empty()) {
         const std::int64_t w = ready.back();
         ready.pop_back();
@@ -53,17 +53,15 @@ inline std::int64_t run_fixed(const std::int64_t* worker_start, std::int64_t wor
             }
             clock[w] = finish(t, clock[w], dq_before, dkv_before, costs, times);
             done[t] = 1;
-            ++count;
             ready.insert(ready.end(), waiting[t].begin(), waiting[t].end());
             waiting[t].clear();
         }
     }
-    return count;
 }
 
 // The worker that is free first takes the next unit, the lowest of them where several are. Units wait for earlier ones
-// only. Returns how many tasks could be run.
-inline std::int64_t run_dynamic(const std::int64_t* unit_start, std::int64_t units, std::int64_t workers,
+// only.
+inline void run_dynamic(const std::int64_t* unit_start, std::int64_t units, std::int64_t workers,
                                 const std::int64_t* dq_before, const Costs& costs, const Times& times,
                                 std::int32_t* unit_worker) {
     using Free = std::pair<double, std::int32_t>;
@@ -74,12 +72,11 @@ inline std::int64_t run_dynamic(const std::int64_t* unit_start, std::int64_t uni
         free.pop();
         unit_worker[unit] = worker;
         for (std::int64_t t = unit_start[unit]; t < unit_start[unit + 1]; ++t) {
-            if (dq_before[t] >= t) return t;
+            if (dq_before[t] >= t) return;
             clock = finish(t, clock, dq_before, nullptr, costs, times);
         }
         free.push({clock, worker});
     }
-    return unit_start[units];
 }
 
 }  // namespace octavo

@@ -78,7 +78,7 @@ NB_MODULE(_native, m) {
            Column<const std::int64_t> dq_before, Column<const std::int64_t> dkv_before, double compute, double reduce,
            double sync, Column<double> start, Column<double> reduce_start, Column<double> end) {
             nb::gil_scoped_release unlocked;
-            return run_fixed(worker_start.data(), std::int64_t(worker_start.shape(0)) - 1, worker_tasks.data(),
+            run_fixed(worker_start.data(), std::int64_t(worker_start.shape(0)) - 1, worker_tasks.data(),
                              dq_before.data(), dkv_before.shape(0) ? dkv_before.data() : nullptr,
                              {compute, reduce, sync}, {start.data(), reduce_start.data(), end.data()});
         });
@@ -87,7 +87,7 @@ NB_MODULE(_native, m) {
              double compute, double reduce, double sync, Column<double> start, Column<double> reduce_start,
              Column<double> end, Column<std::int32_t> unit_worker) {
               nb::gil_scoped_release unlocked;
-              return run_dynamic(unit_start.data(), std::int64_t(unit_start.shape(0)) - 1, workers, dq_before.data(),
+              run_dynamic(unit_start.data(), std::int64_t(unit_start.shape(0)) - 1, workers, dq_before.data(),
                                  {compute, reduce, sync}, {start.data(), reduce_start.data(), end.data()},
                                  unit_worker.data());
           });

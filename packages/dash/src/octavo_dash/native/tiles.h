@@ -23,7 +23,6 @@ struct Shape {
     int group() const { return heads / heads_kv; }
     std::int64_t queries(int b) const { return cu_q[b + 1] - cu_q[b]; }
     std::int64_t keys(int b) const { return cu_k[b + 1] - cu_k[b]; }
-    std::int64_t q_tiles(int b) const { return (queries(b) + block_m - 1) / block_m; }
     std::int64_t kv_tiles(int b) const { return (keys(b) + block_n - 1) / block_n; }
 };
 
@@ -64,26 +63,73 @@ Buffer<T> buffer(std::size_t count) {
     return Buffer<T>(static_cast<T*>(::operator new[](std::max<std::size_t>(count, 1) * sizeof(T), std::align_val_t(64))));
 }
 
-// Offsets of the tiles of each head in a table over all heads, head b * heads + h; one more entry at the end.
-inline std::vector<std::int64_t> tile_offsets(const Shape& s, int heads, bool queries) {
-    std::vector<std::int64_t> offsets{0};
-    for (int b = 0; b < s.batch; ++b)
-        for (int h = 0; h < heads; ++h) offsets.push_back(offsets.back() + (queries ? s.q_tiles(b) : s.kv_tiles(b)));
-    return offsets;
+// One side of a problem, queries or keys: which head and tokens each tile holds.
+class Tiling {
+public:
+    Tiling(const std::int64_t* cu, int batch, int heads, int block) : block(block), heads(heads), cu_(cu), offsets_{0} {
+        for (int b = 0; b < batch; ++b)
+            for (int h = 0; h < heads; ++h) offsets_.push_back(offsets_.back() + (cu[b + 1] - cu[b] + block - 1) / block);
+    }
+    std::int64_t count() const { return offsets_.back(); }
+    std::int64_t first(int head) const { return offsets_[head]; }  // of head b * heads + h
+    int head(std::int64_t tile) const {
+        return int(std::upper_bound(offsets_.begin(), offsets_.end(), tile) - offsets_.begin()) - 1;
+    }
+    std::int64_t token(std::int64_t tile) const {
+        const int h = head(tile);
+        return cu_[h / heads] + (tile - offsets_[h]) * block;
+    }
+    std::int64_t rows(std::int64_t tile) const {
+        return std::min<std::int64_t>(block, cu_[head(tile) / heads + 1] - token(tile));
+    }
+    const int block, heads;
+
+private:
+    const std::int64_t* cu_;
+    std::vector<std::int64_t> offsets_;
+};
+
+// The tiles of a tensor [tokens, heads, dim], each [block, dim]; the rows beyond a sequence are zero.
+template <typename T>
+Buffer<T> gather(const Tiling& tiling, const T* packed, int dim, int threads) {
+    const std::int64_t size = std::int64_t(tiling.block) * dim;
+    auto tiles = buffer<T>(tiling.count() * size);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (std::int64_t tile = 0; tile < tiling.count(); ++tile) {
+        const std::int64_t token = tiling.token(tile), rows = tiling.rows(tile), h = tiling.head(tile) % tiling.heads;
+        T* out = tiles.get() + tile * size;
+        for (std::int64_t row = 0; row < rows; ++row)
+            std::memcpy(out + row * dim, packed + ((token + row) * tiling.heads + h) * dim, dim * sizeof(T));
+        std::fill(out + rows * dim, out + size, T(0));
+    }
+    return tiles;
 }
 
-// Copies rows of one head out of a packed tensor into a tile of `block` rows; the rows beyond the sequence are zero.
+// The way back: every row of every tile, times `factor`, to its token.
 template <typename T>
-void gather(const T* packed, T* tile, std::int64_t token, std::int64_t rows, int block, int heads, int head, int dim) {
-    for (std::int64_t row = 0; row < rows; ++row)
-        std::memcpy(tile + row * dim, packed + ((token + row) * heads + head) * dim, dim * sizeof(T));
-    std::fill(tile + rows * dim, tile + std::int64_t(block) * dim, T(0));
+void scatter(const Tiling& tiling, const T* tiles, T* packed, int dim, T factor, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (std::int64_t tile = 0; tile < tiling.count(); ++tile) {
+        const std::int64_t token = tiling.token(tile), rows = tiling.rows(tile), h = tiling.head(tile) % tiling.heads;
+        for (std::int64_t row = 0; row < rows; ++row) {
+            const T* from = tiles + (tile * tiling.block + row) * dim;
+            T* to = packed + ((token + row) * tiling.heads + h) * dim;
+            for (int column = 0; column < dim; ++column) to[column] = from[column] * factor;
+        }
+    }
 }
 
+// Every tile [block, dim] turned to [dim, block].
 template <typename T>
-void transpose(const T* tile, T* out, int rows, int columns) {
-    for (int row = 0; row < rows; ++row)
-        for (int column = 0; column < columns; ++column) out[column * rows + row] = tile[row * columns + column];
+Buffer<T> turned(const Tiling& tiling, const T* tiles, int dim, int threads) {
+    const std::int64_t size = std::int64_t(tiling.block) * dim;
+    auto out = buffer<T>(tiling.count() * size);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (std::int64_t tile = 0; tile < tiling.count(); ++tile)
+        for (int row = 0; row < tiling.block; ++row)
+            for (int column = 0; column < dim; ++column)
+                out[tile * size + column * tiling.block + row] = tiles[tile * size + row * dim + column];
+    return out;
 }
 
 }  // namespace octavo

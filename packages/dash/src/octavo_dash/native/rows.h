@@ -1,8 +1,10 @@
-// exp over a row, the same bits wherever the row lies.
+// Rows of scores: exponential, largest element and sum, the same bits wherever the row lies.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "matmul.h"
 
@@ -45,6 +47,35 @@ inline void exp2_row(float* row, int count, float factor, float offset) {
 
 inline void exp2_row(double* row, int count, double factor, double offset) {
     for (int i = 0; i < count; ++i) row[i] = std::exp2(row[i] * factor - offset);
+}
+
+template <typename T>
+T row_max(const T* row, int count) {
+    using Vector = typename Simd<T>::Vector;
+    constexpr int width = Simd<T>::width;
+    T highest = -std::numeric_limits<T>::infinity();
+    int i = 0;
+    if (count >= width) {
+        Vector high = *reinterpret_cast<const Vector*>(row);
+        for (i = width; i + width <= count; i += width) {
+            const Vector x = *reinterpret_cast<const Vector*>(row + i);
+            high = x > high ? x : high;
+        }
+        for (int lane = 0; lane < width; ++lane) highest = std::max(highest, high[lane]);
+    }
+    for (; i < count; ++i) highest = std::max(highest, row[i]);
+    return highest;
+}
+
+// Sums a whole number of vectors.
+template <typename T>
+T row_sum(const T* row, int count) {
+    using Vector = typename Simd<T>::Vector;
+    Vector sums{};
+    for (int i = 0; i < count; i += Simd<T>::width) sums += *reinterpret_cast<const Vector*>(row + i);
+    T sum = 0;
+    for (int lane = 0; lane < Simd<T>::width; ++lane) sum += sums[lane];
+    return sum;
 }
 
 }  // namespace octavo
