@@ -123,7 +123,7 @@ def run_gpu(workspace: Workspace, minutes: float, out: Path | None, console: Con
         console.print(title, markup=False)
         rows = [Row(slug, reason, 0.0, True) for slug, reason in workspace.broken.items()]
         rows += run_pieces(pieces_of(bench, with_benchmarks=bool(name)), deadline, console)
-    console.print(_table(rows, title))
+    console.print(_table(rows))
     if out is not None:
         with written_whole(out / "gpu.md") as beside:
             beside.write_text(_markdown(rows, title), encoding="utf-8")
@@ -170,8 +170,8 @@ def _figures(figures: dict[str, float | str]) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _table(rows: Sequence[Row], title: str) -> Table:
-    table = Table(title=title, title_justify="left")
+def _table(rows: Sequence[Row]) -> Table:
+    table = Table()
     for heading in ("piece", "outcome", "seconds"):
         table.add_column(heading, overflow="fold")
     for row in rows:
