@@ -11,7 +11,7 @@ import numpy as np
 
 from octavo_dash.problem import Geometry, Problem
 from octavo_dash.schedule import Schedule
-from octavo_dash.schedules import RULES, Cohort, Rule, ScheduleError
+from octavo_dash.schedules import RULES, Cohort, Rule, ScheduleError, UnknownScheduleError
 
 Order = Literal["canonical", "wave"]
 
@@ -77,7 +77,7 @@ def make_schedule(
 
 def _rule(name: str) -> Rule:
     if name not in RULES:
-        raise ScheduleError(f"there is no schedule {name!r}; there are {', '.join(RULES)}")
+        raise UnknownScheduleError(f"there is no schedule {name!r}; there are {', '.join(RULES)}")
     return RULES[name]
 
 

@@ -70,6 +70,7 @@ def backward(
     schedule: Schedule,
     softmax_scale: float,
     *,
+    dlse: Float[Tensor, "heads total_q"] | None = None,
     deterministic: bool = True,
     threads: int | None = None,
     jitter: int = 0,
@@ -92,6 +93,7 @@ def backward(
         lse: Logarithms of `forward`.
         schedule: What to execute.
         softmax_scale: Factor of the scores.
+        dlse: Gradient of the logarithms, if they were used: it lowers rowsum(O∘dO).
         deterministic: Whether additions wait for their turn; otherwise they are made in the order of completion, with
             a lock a tile: the atomic mode.
         threads: Number of threads; PyTorch's by default.
@@ -99,15 +101,16 @@ def backward(
     """
     module = native_module()
     inner = lse.dtype
+    dlse = torch.zeros_like(lse) if dlse is None else dlse
     tensors = tuple(x.detach().to(inner).contiguous() for x in (q, k, v, out, dout))
     if module is None:
-        gradients = vectorised.backward(*tensors, lse, schedule, softmax_scale)
+        gradients = vectorised.backward(*tensors, lse, dlse, schedule, softmax_scale)
     else:
         gradients = Gradients(*(torch.empty_like(x) for x in tensors[:3]))
         module.backward(
             _layout(schedule.problem, q.shape[-1]),
             _tables(schedule),
-            *(x.numpy() for x in (*tensors, lse.contiguous(), *gradients)),
+            *(x.numpy() for x in (*tensors, lse.contiguous(), dlse.contiguous(), *gradients)),
             softmax_scale,
             threads or torch.get_num_threads(),
             deterministic,

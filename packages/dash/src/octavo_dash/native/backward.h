@@ -53,8 +53,8 @@ private:
 template <typename T>
 class Backward {
 public:
-    Backward(const Shape& shape, const T* q, const T* k, const T* v, const T* out, const T* dout, const T* lse, T scale,
-             const Plan& plan, int threads)
+    Backward(const Shape& shape, const T* q, const T* k, const T* v, const T* out, const T* dout, const T* lse,
+             const T* dlse, T scale, const Plan& plan, int threads)
         : s(shape), plan_(plan), scale_(scale), threads_(threads), q_size_(std::int64_t(s.block_m) * s.head_dim),
           kv_size_(std::int64_t(s.block_n) * s.head_dim), queries_(s.cu_q, s.batch, s.heads, s.block_m),
           keys_(s.cu_k, s.batch, s.heads_kv, s.block_n), chains_(s.cu_k, s.batch, s.heads, s.block_n),
@@ -66,7 +66,7 @@ public:
           dv_(zeros(keys_.count() * kv_size_)), dk_chain_(buffer<T>(chains_.count() * kv_size_)),
           dv_chain_(buffer<T>(chains_.count() * kv_size_)), lse_(buffer<T>(queries_.count() * s.block_m)),
           delta_(buffer<T>(queries_.count() * s.block_m)) {
-        row_statistics(out, lse);
+        row_statistics(out, lse, dlse);
     }
 
     void run(T* dq, T* dk, T* dv) {
@@ -105,8 +105,8 @@ private:
         return out;
     }
 
-    // For every query LSE * log2(e) and delta = rowsum(out * dout).
-    void row_statistics(const T* out, const T* lse) {
+    // For every query LSE * log2(e) and delta = rowsum(out * dout) - dLSE.
+    void row_statistics(const T* out, const T* lse, const T* dlse) {
         const auto out_tiles = gather(queries_, out, s.head_dim, threads_);
         const std::int64_t tokens = s.cu_q[s.batch];
 #pragma omp parallel for schedule(static) num_threads(threads_)
@@ -114,7 +114,7 @@ private:
             const std::int64_t token = queries_.token(tile), rows = queries_.rows(tile), h = queries_.head(tile) % s.heads;
             for (std::int64_t row = 0; row < s.block_m; ++row) {
                 const std::int64_t at = tile * q_size_ + row * s.head_dim;
-                T delta = 0;
+                T delta = row < rows ? -dlse[h * tokens + token + row] : T(0);
                 for (int c = 0; c < s.head_dim; ++c) delta += out_tiles[at + c] * dout_[at + c];
                 delta_[tile * s.block_m + row] = delta;
                 lse_[tile * s.block_m + row] = row < rows ? T(lse[h * tokens + token + row] * kLog2E) : T(0);

@@ -44,18 +44,19 @@ void bind(nb::module_& m) {
     m.def(
         "backward",
         [](const Layout& layout, const Tables& t, Array<const T> q, Array<const T> k, Array<const T> v,
-           Array<const T> out, Array<const T> dout, Array<const T> lse, Array<T> dq, Array<T> dk, Array<T> dv,
-           double scale, int threads, bool deterministic, unsigned jitter) {
+           Array<const T> out, Array<const T> dout, Array<const T> lse, Array<const T> dlse, Array<T> dq, Array<T> dk,
+           Array<T> dv, double scale, int threads, bool deterministic, unsigned jitter) {
             nb::gil_scoped_release unlocked;
             const Shape shape = layout.shape();
             const Plan plan{t.head.data(), t.kv.data(), t.q.data(), t.wait.data(), t.unit_start.data(), t.order.data(),
                             t.lane.data(), std::int64_t(t.head.shape(0)), std::int64_t(t.unit_start.shape(0)) - 1,
                             t.claim, deterministic, jitter};
-            Backward<T>(shape, q.data(), k.data(), v.data(), out.data(), dout.data(), lse.data(), T(scale), plan, threads)
+            Backward<T>(shape, q.data(), k.data(), v.data(), out.data(), dout.data(), lse.data(), dlse.data(), T(scale),
+                        plan, threads)
                 .run(dq.data(), dk.data(), dv.data());
         },
         nb::arg("layout"), nb::arg("tables"), nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("dout"),
-        nb::arg("lse"), nb::arg("dq"), nb::arg("dk"), nb::arg("dv"), nb::arg("scale"), nb::arg("threads"),
+        nb::arg("lse"), nb::arg("dlse"), nb::arg("dq"), nb::arg("dk"), nb::arg("dv"), nb::arg("scale"), nb::arg("threads"),
         nb::arg("deterministic"), nb::arg("jitter"));
 }
 

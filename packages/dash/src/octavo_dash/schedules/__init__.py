@@ -1,7 +1,7 @@
 """The schedules: one rule a file, each saying of one head in which order its tiles are worked on and summed."""
 
 from octavo_dash.schedules.ascending import Ascending
-from octavo_dash.schedules.base import Cohort, Rule, ScheduleError, UnitTasks
+from octavo_dash.schedules.base import Cohort, Rule, ScheduleError, UnitTasks, UnknownScheduleError
 from octavo_dash.schedules.descending import Descending
 from octavo_dash.schedules.shift import Shift
 from octavo_dash.schedules.spt import ShortestFirst
@@ -12,4 +12,4 @@ RULES: dict[str, Rule] = {
 }
 """Every schedule by its name."""
 
-__all__ = ["RULES", "Cohort", "Rule", "ScheduleError", "UnitTasks"]
+__all__ = ["RULES", "Cohort", "Rule", "ScheduleError", "UnitTasks", "UnknownScheduleError"]

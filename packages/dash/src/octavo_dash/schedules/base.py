@@ -13,6 +13,10 @@ class ScheduleError(ValueError):
     """A schedule that does not exist for a problem, or that is not valid for it."""
 
 
+class UnknownScheduleError(ScheduleError):
+    """A name that there is no schedule of."""
+
+
 class Cohort(NamedTuple):
     """Consecutive work units of one head that run side by side, after `first` units of that head.
 

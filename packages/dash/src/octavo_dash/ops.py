@@ -1,0 +1,171 @@
+"""The operators `octavo_dash::attention` and `octavo_dash::attention_backward` of `torch.library`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from octavo_dash.kernels import cpu
+from octavo_dash.longest_path import Costs
+from octavo_dash.planner import plan
+from octavo_dash.problem import Problem
+
+CPU_WORKERS = 64
+"""Workers that schedules for a CPU are made for: a thread serves several of them. A constant, so that the order of
+additions does not depend on the number of threads."""
+
+
+def problem_of(
+    q: Tensor,
+    k: Tensor,
+    cu_seqlens_q: Tensor | None,
+    cu_seqlens_k: Tensor | None,
+    batch: int,
+    window: Sequence[int],
+) -> Problem:
+    """What there is to schedule for packed tensors on their device, with the tile sizes that suit it.
+
+    Raises:
+        ValueError: Offsets that do not start at 0, decrease, or do not end at the number of tokens.
+    """
+    seqlens = [
+        _lengths("cu_seqlens_q", cu_seqlens_q, batch, q.shape[0]),
+        _lengths("cu_seqlens_k", cu_seqlens_k, batch, k.shape[0]),
+    ]
+    if len(seqlens[0]) != len(seqlens[1]):
+        raise ValueError(
+            f"cu_seqlens_q and cu_seqlens_k must name the same sequences; got {len(seqlens[0])} and {len(seqlens[1])}"
+        )
+    heads, window_size = (q.shape[1], k.shape[1]), (window[0], window[1])
+    if q.is_cuda:
+        from octavo_dash.kernels.triton import tile_sizes
+
+        properties = torch.cuda.get_device_properties(q.device)
+        capability = 10 * properties.major + properties.minor
+        tiles = tile_sizes(q.shape[-1], window[1] == 0, q.element_size(), capability)
+        return Problem(*seqlens, *heads, window_size, *tiles, num_sms=properties.multi_processor_count)
+    return Problem(*seqlens, *heads, window_size, cpu.BLOCK_M, cpu.BLOCK_N, num_sms=CPU_WORKERS)
+
+
+def _lengths(name: str, cu_seqlens: Tensor | None, batch: int, tokens: int) -> tuple[int, ...]:
+    if cu_seqlens is None:
+        return (tokens // batch,) * batch if batch else ()
+    offsets = cu_seqlens.tolist()
+    if not offsets or offsets[0] != 0:
+        raise ValueError(f"{name} must start with 0; got {offsets[:1]}")
+    lengths = tuple(end - start for start, end in zip(offsets[:-1], offsets[1:], strict=True))
+    if any(length < 0 for length in lengths):
+        where = next(i for i, length in enumerate(lengths) if length < 0)
+        raise ValueError(f"{name} must not decrease; got {offsets[where]} before {offsets[where + 1]}")
+    if offsets[-1] != tokens:
+        raise ValueError(f"{name} must end with the number of tokens, {tokens}; got {offsets[-1]}")
+    return lengths
+
+
+@torch.library.custom_op("octavo_dash::attention", mutates_args=())
+def attention_op(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor | None,
+    cu_seqlens_k: Tensor | None,
+    batch: int,
+    softmax_scale: float,
+    window: Sequence[int],
+    deterministic: bool,
+    schedule: str,
+    order: str,
+    costs: Sequence[float],
+) -> tuple[Tensor, Tensor]:
+    """softmax(scale · Q Kᵀ) V over packed sequences.
+
+    Args:
+        q: Queries `[total_q, heads, head_dim]`.
+        k: Keys `[total_k, heads_kv, head_dim]`.
+        v: Values, like the keys.
+        cu_seqlens_q: Where each sequence starts in `q`, int32 `[batch + 1]`; `None` for `batch` equal lengths.
+        cu_seqlens_k: The same for `k` and `v`.
+        batch: Number of sequences where offsets are not given.
+        softmax_scale: Factor of the scores.
+        window: Keys to the left and right of the diagonal that a query sees, -1 for all.
+        deterministic: Whether the backward pass adds in the order of a schedule, or as it comes.
+        schedule: The schedule of the backward pass, or `"auto"`.
+        order: `"canonical"` or `"wave"`; see `make_schedule`.
+        costs: c, r and ℓ, from which `"auto"` chooses.
+
+    Returns:
+        The output, like `q`; and for each head and query the logarithm of the sum of exponentials, `[heads, total_q]`
+        in float32 (float64 for float64).
+    """
+    problem = problem_of(q, k, cu_seqlens_q, cu_seqlens_k, batch, window)
+    if deterministic:
+        plan(problem, schedule, order, Costs(*costs))  # type: ignore[arg-type]  # fails before any work is done
+    if q.is_cuda:
+        from octavo_dash.kernels import triton
+
+        return triton.forward(q.contiguous(), k.contiguous(), v.contiguous(), problem, softmax_scale)
+    return cpu.forward(q, k, v, problem, softmax_scale)
+
+
+@attention_op.register_fake
+def _attention_fake(q: Tensor, k: Tensor, v: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+    dtype = torch.promote_types(q.dtype, torch.float32)
+    return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[1], q.shape[0], dtype=dtype)
+
+
+@torch.library.custom_op("octavo_dash::attention_backward", mutates_args=())
+def attention_backward_op(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    dlse: Tensor | None,
+    cu_seqlens_q: Tensor | None,
+    cu_seqlens_k: Tensor | None,
+    batch: int,
+    softmax_scale: float,
+    window: Sequence[int],
+    deterministic: bool,
+    schedule: str,
+    order: str,
+    costs: Sequence[float],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dQ, dK and dV for gradients of both results of `attention`, with additions in the order of the schedule; arguments as there."""
+    problem = problem_of(q, k, cu_seqlens_q, cu_seqlens_k, batch, window)
+    table = plan(problem, schedule if deterministic else "descending", order, Costs(*costs))  # type: ignore[arg-type]
+    if q.is_cuda:
+        from octavo_dash.kernels import triton
+
+        tensors = (x.contiguous() for x in (dout, q, k, v, out, lse))
+        return tuple(triton.backward(*tensors, table, softmax_scale, dlse=dlse, deterministic=deterministic))
+    tensors = (dout, q, k, v, out, lse)
+    return tuple(cpu.backward(*tensors, table, softmax_scale, dlse=dlse, deterministic=deterministic))
+
+
+@attention_backward_op.register_fake
+def _attention_backward_fake(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    q, k, v, cu_seqlens_q, cu_seqlens_k, *ctx.settings = inputs
+    ctx.save_for_backward(q, k, v, *output, cu_seqlens_q, cu_seqlens_k)
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Tensor | None, ...]:
+    q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k = ctx.saved_tensors
+    nothing = (None,) * (2 + len(ctx.settings))
+    if dout is None and dlse is None:
+        return (None, None, None, *nothing)
+    dout = torch.zeros_like(out) if dout is None else dout
+    gradients = attention_backward_op(dout, q, k, v, out, lse, dlse, cu_seqlens_q, cu_seqlens_k, *ctx.settings)
+    return (*gradients, *nothing)
+
+
+attention_op.register_autograd(_differentiate, setup_context=_keep)
