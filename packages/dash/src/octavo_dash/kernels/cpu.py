@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,30 @@ if TYPE_CHECKING:
 
 BLOCK_M = BLOCK_N = 64
 """Tile sizes on a CPU: the working set of a task stays within the second level of cache up to head_dim 256."""
+
+
+class Timeline(NamedTuple):
+    """When each task of a backward pass ran, in seconds of a steady clock, and on which thread: `[tasks]` each.
+
+    Attributes:
+        start: Its products started.
+        computed: They were done.
+        turn: Its turn to add had come.
+        end: It had added.
+        thread: Who did it: int32.
+    """
+
+    start: np.ndarray
+    computed: np.ndarray
+    turn: np.ndarray
+    end: np.ndarray
+    thread: np.ndarray
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Timeline:
+        """An empty one for a schedule."""
+        tasks = schedule.num_tasks
+        return cls(*(np.zeros(tasks) for _ in range(4)), np.zeros(tasks, dtype=np.int32))
 
 
 def forward(
@@ -74,6 +98,7 @@ def backward(
     deterministic: bool = True,
     threads: int | None = None,
     jitter: int = 0,
+    timeline: Timeline | None = None,
 ) -> Gradients:
     """dQ, dK and dV, with contributions to dQ added in the order of the schedule.
 
@@ -98,6 +123,7 @@ def backward(
             a lock a tile: the atomic mode.
         threads: Number of threads; PyTorch's by default.
         jitter: Seed of random sleeps of up to 50 µs between computing and adding, for tests; 0 for none.
+        timeline: Where to write when each task ran; needs the compiled module.
     """
     module = native_module()
     inner = lse.dtype
@@ -115,6 +141,7 @@ def backward(
             threads or torch.get_num_threads(),
             deterministic,
             jitter,
+            list(timeline or ()),
         )
     return Gradients(*(g.to(x.dtype) for g, x in zip(gradients, (q, k, v), strict=True)))
 

@@ -12,6 +12,12 @@
 
 namespace octavo {
 
+// When each task started, had computed, got its turn and had added, in seconds; and by which thread. Null if not wanted.
+struct Stamps {
+    double *start, *computed, *turn, *end;  // [tasks]
+    std::int32_t* thread;                   // [tasks]
+};
+
 // The tables of a schedule. A unit is run by one thread from end to end; a chain is the run of tasks of a key tile.
 struct Plan {
     const std::int32_t *head, *kv, *q, *wait;  // [tasks]
@@ -22,6 +28,7 @@ struct Plan {
     bool claim;          // whether threads take whole units in launch order: no unit waits for a later one
     bool deterministic;  // whether additions wait for their turn; otherwise they are made as they come
     unsigned jitter;     // seed of random sleeps between tasks, which tests use; 0 for none
+    Stamps stamps;
 };
 
 // Lets contributions to a tile in one at a time: in turn, or as they come.
@@ -130,6 +137,8 @@ private:
         const std::int64_t chain = chains_.first(head) + plan_.kv[t];
         const T *query = q_.get() + q_tile * q_size_, *dout = dout_.get() + q_tile * q_size_;
         T *dk = dk_chain_.get() + chain * kv_size_, *dv = dv_chain_.get() + chain * kv_size_;
+        stamp(plan_.stamps.start, t);
+        if (plan_.stamps.thread) plan_.stamps.thread[t] = omp_get_thread_num();
         if (t == 0 || other_chain(t - 1, t)) {
             std::fill(dk, dk + kv_size_, T(0));
             std::fill(dv, dv + kv_size_, T(0));
@@ -141,14 +150,22 @@ private:
         multiply<T, true>({work.ds.get(), 1, bn}, query, dk, bn, dim, bm);
         multiply<T, false>({work.ds.get(), bn, 1}, k_.get() + kv_tile * kv_size_, work.dq.get(), bm, dim, bn);
         if (plan_.jitter) std::this_thread::sleep_for(std::chrono::microseconds(random() % 50));
+        stamp(plan_.stamps.computed, t);
         dq_turns_.enter(q_tile, plan_.wait[t]);
+        stamp(plan_.stamps.turn, t);
         add(dq_.get() + q_tile * q_size_, work.dq.get(), q_size_);
         dq_turns_.leave(q_tile, plan_.wait[t]);
+        stamp(plan_.stamps.end, t);
         if (t + 1 < plan_.tasks && !other_chain(t, t + 1)) return;
         dkv_turns_.enter(kv_tile, member);  // query heads of a group add in increasing order
         add(dk_.get() + kv_tile * kv_size_, dk, kv_size_);
         add(dv_.get() + kv_tile * kv_size_, dv, kv_size_);
         dkv_turns_.leave(kv_tile, member);
+    }
+
+    static void stamp(double* times, std::int64_t t) {
+        using Seconds = std::chrono::duration<double>;
+        if (times) times[t] = Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
     }
 
     bool other_chain(std::int64_t a, std::int64_t b) const {

@@ -30,6 +30,13 @@ struct Tables {
     bool claim;
 };
 
+// Four arrays of times and one of threads, or an empty list.
+inline Stamps stamps_of(const nb::list& arrays) {
+    if (!arrays.size()) return {};
+    const auto times = [&](int i) { return nb::cast<Column<double>>(arrays[i]).data(); };
+    return {times(0), times(1), times(2), times(3), nb::cast<Column<std::int32_t>>(arrays[4]).data()};
+}
+
 template <typename T>
 void bind(nb::module_& m) {
     m.def(
@@ -45,19 +52,20 @@ void bind(nb::module_& m) {
         "backward",
         [](const Layout& layout, const Tables& t, Array<const T> q, Array<const T> k, Array<const T> v,
            Array<const T> out, Array<const T> dout, Array<const T> lse, Array<const T> dlse, Array<T> dq, Array<T> dk,
-           Array<T> dv, double scale, int threads, bool deterministic, unsigned jitter) {
+           Array<T> dv, double scale, int threads, bool deterministic, unsigned jitter, nb::list stamps) {
+            const Stamps wanted = stamps_of(stamps);
             nb::gil_scoped_release unlocked;
             const Shape shape = layout.shape();
             const Plan plan{t.head.data(), t.kv.data(), t.q.data(), t.wait.data(), t.unit_start.data(), t.order.data(),
                             t.lane.data(), std::int64_t(t.head.shape(0)), std::int64_t(t.unit_start.shape(0)) - 1,
-                            t.claim, deterministic, jitter};
+                            t.claim, deterministic, jitter, wanted};
             Backward<T>(shape, q.data(), k.data(), v.data(), out.data(), dout.data(), lse.data(), dlse.data(), T(scale),
                         plan, threads)
                 .run(dq.data(), dk.data(), dv.data());
         },
         nb::arg("layout"), nb::arg("tables"), nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("dout"),
         nb::arg("lse"), nb::arg("dlse"), nb::arg("dq"), nb::arg("dk"), nb::arg("dv"), nb::arg("scale"), nb::arg("threads"),
-        nb::arg("deterministic"), nb::arg("jitter"));
+        nb::arg("deterministic"), nb::arg("jitter"), nb::arg("stamps"));
 }
 
 NB_MODULE(_native, m) {
