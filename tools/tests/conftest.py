@@ -1,11 +1,10 @@
-"""Small real workspaces: packages without heavy dependencies, on which the real command runs in a process of its own."""
+"""Small real workspaces, on which the real command runs in a process of its own."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +91,3 @@ def assert_lines(output: str, **expected: str) -> None:
     """Asserts that for each name there is a line `name: ...` that contains the text."""
     for name, text in expected.items():
         assert any(line.startswith(f"{name}:") and text in line for line in output.splitlines()), output
-
-
-Env = Mapping[str, str]

@@ -41,7 +41,11 @@ def test_declared_and_undeclared(place):
     assert "No module named 'octavo_base'" in done.stdout
     assert " 1 passed, 1 error in " in lines[-1]
     assert [path.name for path in place.root.rglob("*.egg-info")] == []
-    assert sorted(path.name for path in (place.root / "test-results").iterdir()) == ["junit.xml", "sly-isolated.log", "sly.log"]
+    assert sorted(path.name for path in (place.root / "test-results").iterdir()) == [
+        "junit.xml",
+        "sly-isolated.log",
+        "sly.log",
+    ]
 
 
 def test_wheel_that_does_not_build_is_named(place):

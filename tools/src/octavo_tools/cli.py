@@ -44,7 +44,7 @@ def list_command() -> None:
 
 
 @app.command("test")
-def test_command(
+def run_command(
     slugs: Slugs = None,
     changed: Annotated[
         str | None, typer.Option(metavar="REF", help="Only what differs from this commit, and what depends on it.")
