@@ -161,7 +161,9 @@ def attention_varlen(
         if offsets.ndim != 1:
             raise ValueError(f"{name} must have 1 dimension; got {offsets.ndim}")
         if longest is not None and not torch.compiler.is_compiling() and int(offsets.diff().max()) > longest:
-            raise ValueError(f"max_seqlen of {name} is {longest}, but a sequence has {int(offsets.diff().max())} tokens")
+            raise ValueError(
+                f"max_seqlen of {name} is {longest}, but a sequence has {int(offsets.diff().max())} tokens"
+            )
     out, lse = _packed(
         q,
         k,
@@ -212,18 +214,10 @@ def _packed(
         scale,
         list(window),
         deterministic,
-        _on_device(schedule, q, causal),
+        schedule,
         order,
         [costs.compute, costs.reduce, costs.sync],
     )
-
-
-def _on_device(schedule: str, q: Tensor, causal: bool) -> str:
-    """What `"auto"` means. On a CPU a few threads serve all workers, so that none ever idles in a wait: the schedules
-    whose units wait only for earlier ones let a thread keep a key tile in its cache, which is what counts there."""
-    if schedule != "auto" or q.is_cuda:
-        return schedule
-    return "descending" if causal else "ascending"
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -41,7 +41,7 @@ class Calibration:
 def calibrate_cpu(schedules: Sequence[Schedule], head_dim: int = 64, *, repeats: int = 5, seed: int = 0) -> Calibration:
     """Reads the clock in every task of real backward passes on as many threads as the problem has workers.
 
-    c is the median time of a task's products, r of its addition, and ℓ, over tasks that had to wait, the median time
+    c is the median time of a task's products, r of its addition, and ℓ, over tasks that had to wait, the lower quartile of the time
     from the end of the addition before to the start of their own.
 
     Args:
@@ -62,8 +62,9 @@ def calibrate_cpu(schedules: Sequence[Schedule], head_dim: int = 64, *, repeats:
     flat = [(s, t) for s, timelines in zip(schedules, runs, strict=True) for t in timelines]
     compute = float(np.median(np.concatenate([t.computed - t.start for _, t in flat])))
     reduce = float(np.median(np.concatenate([t.end - t.turn for _, t in flat])))
+    # The lower quartile: a thread that lost its core for a while is not latency.
     lags = np.concatenate([_lags(s, t) for s, t in flat])
-    costs = Costs(compute, reduce, float(np.median(lags)) if len(lags) else 0.0)
+    costs = Costs(compute, reduce, float(np.quantile(lags, 0.25)) if len(lags) else 0.0)
     measured = tuple(float(np.median([t.end.max() - t.start.min() for t in timelines])) for timelines in runs)
     return Calibration(costs, tuple(s.name for s in schedules), measured, _predict(schedules, costs))
 

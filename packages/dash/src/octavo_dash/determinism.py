@@ -61,9 +61,7 @@ def check_determinism(
             if tensor.numel():
                 delta = (tensor.double() - first[name].double()).abs().nan_to_num(nan=0.0)
                 difference[name] = max(difference[name], float(delta.max()))
-    return {
-        name: Repeatability(len(patterns[name]) == 1, difference[name], len(patterns[name])) for name in first
-    }
+    return {name: Repeatability(len(patterns[name]) == 1, difference[name], len(patterns[name])) for name in first}
 
 
 def _named(result: Tensor | Sequence[Tensor] | Mapping[str, Tensor], device: object) -> dict[str, Tensor]:

@@ -31,7 +31,9 @@ def register(name: str = "dash") -> None:
         from transformers import AttentionInterface, AttentionMaskInterface
         from transformers.masking_utils import flash_attention_mask
     except ImportError as error:
-        raise ImportError("register() needs transformers 4.56 or newer: pip install 'octavo-dash[transformers]'") from error
+        raise ImportError(
+            "register() needs transformers 4.56 or newer: pip install 'octavo-dash[transformers]'"
+        ) from error
     AttentionInterface.register(name, dash_attention_forward)
     AttentionMaskInterface.register(name, flash_attention_mask)
 

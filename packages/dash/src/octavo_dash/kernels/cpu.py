@@ -13,7 +13,6 @@ from octavo_shared.arrays import Float
 
 from octavo_dash.kernels import vectorised
 from octavo_dash.kernels.gradients import Gradients
-from octavo_dash.longest_path import STEP, run_fixed
 from octavo_dash.native import native_module
 from octavo_dash.problem import Problem
 from octavo_dash.schedule import Schedule
@@ -106,8 +105,8 @@ def backward(
     `dVⱼ += Pᵀ dOᵢ`, `dKⱼ += scale·dSᵀ Qᵢ`, `dQᵢ += scale·dS Kⱼ` (section 2 of the paper).
 
     Where no unit of the schedule waits for a later one, threads take whole units in launch order, as persistent CTAs
-    do. Where units of a cohort wait for one another, each thread serves several workers, step by step. Either way the
-    sums, hence the bits, are those of the order table, whatever the number of threads.
+    do. Where units of a cohort wait for one another, each thread stands in for several workers. Either way the sums,
+    hence the bits, are those of the order table, whatever the number of threads.
 
     Args:
         dout: Gradient of the output.
@@ -159,9 +158,10 @@ def _tables(schedule: Schedule) -> Tables:
     """The schedule as the compiled module reads it; made once a schedule, since every training step asks for it."""
     module = native_module()
     assert module is not None
-    step = run_fixed(schedule.task_sm, schedule.before, STEP).end
-    topological = np.argsort(step, kind="stable").astype(np.int64)
     unit = np.repeat(np.arange(len(schedule.unit_start) - 1), np.diff(schedule.unit_start))
     claim = all((unit[before] <= unit)[before >= 0].all() for before in schedule.before)
     columns = (schedule.head, schedule.kv, schedule.q, schedule.wait)
-    return module.Tables(*columns, schedule.unit_start, topological, schedule.task_sm, claim)
+    lane_task = np.argsort(schedule.task_sm, kind="stable").astype(np.int64)
+    per_lane = np.bincount(schedule.task_sm, minlength=schedule.problem.num_sms)
+    lane_start = np.concatenate([[0], np.cumsum(per_lane)]).astype(np.int64)
+    return module.Tables(*columns, schedule.unit_start, lane_start, lane_task, claim)

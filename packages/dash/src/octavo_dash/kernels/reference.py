@@ -80,7 +80,10 @@ def backward_in_order(
         sequence, head = divmod(int(schedule.head[task]), problem.num_heads)
         geometry, head_kv = problem.geometries[sequence], head // problem.group_size
         first_q, first_k = int(schedule.q[task]) * problem.block_m, int(schedule.kv[task]) * problem.block_n
-        end_q, end_k = (min(first_q + problem.block_m, geometry.seqlen_q), min(first_k + problem.block_n, geometry.seqlen_k))
+        end_q, end_k = (
+            min(first_q + problem.block_m, geometry.seqlen_q),
+            min(first_k + problem.block_n, geometry.seqlen_k),
+        )
         rows = slice(start_q[sequence] + first_q, start_q[sequence] + end_q)
         columns = slice(start_k[sequence] + first_k, start_k[sequence] + end_k)
         query, key, value, grad = q[rows, head], k[columns, head_kv], v[columns, head_kv], dout[rows, head]

@@ -103,7 +103,10 @@ def backward(
     keys = _tiles(problem.seqlens_k, problem.num_heads_kv, problem.block_n, device)
     q_tiles, dout_tiles = queries.gather(q), queries.gather(dout)
     k_tiles, v_tiles = keys.gather(k), keys.gather(v)
-    lse_tiles, delta_tiles = queries.gather(lse.transpose(0, 1)), queries.gather((out * dout).sum(dim=-1) - dlse.transpose(0, 1))
+    lse_tiles, delta_tiles = (
+        queries.gather(lse.transpose(0, 1)),
+        queries.gather((out * dout).sum(dim=-1) - dlse.transpose(0, 1)),
+    )
     dq, dk, dv = (torch.zeros_like(x) for x in (q_tiles, k_tiles, v_tiles))
     task_q, task_kv, task_chain, task_diagonal = _indices(schedule, device)
     chains = len(schedule.chain_start) - 1

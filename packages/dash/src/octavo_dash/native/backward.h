@@ -22,9 +22,9 @@ struct Stamps {
 struct Plan {
     const std::int32_t *head, *kv, *q, *wait;  // [tasks]
     const std::int64_t* unit_start;            // [units + 1]
-    const std::int64_t* order;                 // [tasks]: a topological order of the tasks
-    const std::int32_t* lane;                  // [tasks]: tasks of a chain share a lane, a thread serves whole lanes
-    std::int64_t tasks, units;
+    const std::int64_t* lane_start;            // [lanes + 1]: where the tasks of each worker start in
+    const std::int64_t* lane_task;             // [tasks]: the tasks of all workers, each in program order
+    std::int64_t tasks, units, lanes;
     bool claim;          // whether threads take whole units in launch order: no unit waits for a later one
     bool deterministic;  // whether additions wait for their turn; otherwise they are made as they come
     unsigned jitter;     // seed of random sleeps between tasks, which tests use; 0 for none
@@ -46,6 +46,10 @@ public:
                 return;
             if (spins > 256) std::this_thread::yield();
         }
+    }
+    // Whether enter would return at once.
+    bool open(std::int64_t tile, std::int32_t turn) const {
+        return !in_turn_ || state_[tile].load(std::memory_order_acquire) == turn;
     }
     void leave(std::int64_t tile, std::int32_t turn) {
         state_[tile].store(in_turn_ ? turn + 1 : kOpen, std::memory_order_release);
@@ -87,10 +91,7 @@ public:
                     for (std::int64_t t = plan_.unit_start[unit]; t < plan_.unit_start[unit + 1]; ++t)
                         task(t, work, random);
             } else {
-                for (std::int64_t position = 0; position < plan_.tasks; ++position) {
-                    const std::int64_t t = plan_.order[position];
-                    if (plan_.lane[t] % omp_get_num_threads() == omp_get_thread_num()) task(t, work, random);
-                }
+                serve_lanes(omp_get_thread_num(), omp_get_num_threads(), work, random);
             }
         }
         scatter(queries_, dq_.get(), dq, s.head_dim, scale_, threads_);
@@ -129,6 +130,30 @@ private:
         }
     }
 
+    // One thread in the place of every so many workers: takes each as far as it gets without waiting, so that a key
+    // tile stays in the cache. The schedule has no cycle, hence some worker can always go on.
+    void serve_lanes(int thread, int threads, Workspace& work, std::minstd_rand& random) {
+        std::vector<std::int64_t> next(plan_.lane_start, plan_.lane_start + plan_.lanes);
+        for (bool finished = false; !finished;) {
+            bool progress = false;
+            finished = true;
+            for (std::int64_t lane = thread; lane < plan_.lanes; lane += threads) {
+                const std::int64_t end = plan_.lane_start[lane + 1];
+                for (; next[lane] < end && open(plan_.lane_task[next[lane]]); ++next[lane], progress = true)
+                    task(plan_.lane_task[next[lane]], work, random);
+                finished = finished && next[lane] == end;
+            }
+            if (!progress) std::this_thread::yield();
+        }
+    }
+
+    // Whether a task would find its turn at dQ, and at dK and dV where it ends a chain.
+    bool open(std::int64_t t) const {
+        const int head = plan_.head[t];
+        return dq_turns_.open(queries_.first(head) + plan_.q[t], plan_.wait[t]) &&
+               (!ends_chain(t) || dkv_turns_.open(keys_.first(head / s.group()) + plan_.kv[t], head % s.group()));
+    }
+
     void task(std::int64_t t, Workspace& work, std::minstd_rand& random) {
         const int bm = s.block_m, bn = s.block_n, dim = s.head_dim;
         const int head = plan_.head[t], b = head / s.heads, member = head % s.group();
@@ -139,7 +164,7 @@ private:
         T *dk = dk_chain_.get() + chain * kv_size_, *dv = dv_chain_.get() + chain * kv_size_;
         stamp(plan_.stamps.start, t);
         if (plan_.stamps.thread) plan_.stamps.thread[t] = omp_get_thread_num();
-        if (t == 0 || other_chain(t - 1, t)) {
+        if (t == 0 || ends_chain(t - 1)) {
             std::fill(dk, dk + kv_size_, T(0));
             std::fill(dv, dv + kv_size_, T(0));
         }
@@ -156,7 +181,7 @@ private:
         add(dq_.get() + q_tile * q_size_, work.dq.get(), q_size_);
         dq_turns_.leave(q_tile, plan_.wait[t]);
         stamp(plan_.stamps.end, t);
-        if (t + 1 < plan_.tasks && !other_chain(t, t + 1)) return;
+        if (!ends_chain(t)) return;
         dkv_turns_.enter(kv_tile, member);  // query heads of a group add in increasing order
         add(dk_.get() + kv_tile * kv_size_, dk, kv_size_);
         add(dv_.get() + kv_tile * kv_size_, dv, kv_size_);
@@ -168,8 +193,8 @@ private:
         if (times) times[t] = Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
     }
 
-    bool other_chain(std::int64_t a, std::int64_t b) const {
-        return plan_.head[a] != plan_.head[b] || plan_.kv[a] != plan_.kv[b];
+    bool ends_chain(std::int64_t t) const {
+        return t + 1 == plan_.tasks || plan_.head[t] != plan_.head[t + 1] || plan_.kv[t] != plan_.kv[t + 1];
     }
 
     // From scores and dP to P and dS = P * (dP - delta); both are zero where the mask is.

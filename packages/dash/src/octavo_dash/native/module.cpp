@@ -25,8 +25,7 @@ struct Layout {
 
 struct Tables {
     Column<const std::int32_t> head, kv, q, wait;
-    Column<const std::int64_t> unit_start, order;
-    Column<const std::int32_t> lane;
+    Column<const std::int64_t> unit_start, lane_start, lane_task;
     bool claim;
 };
 
@@ -56,9 +55,9 @@ void bind(nb::module_& m) {
             const Stamps wanted = stamps_of(stamps);
             nb::gil_scoped_release unlocked;
             const Shape shape = layout.shape();
-            const Plan plan{t.head.data(), t.kv.data(), t.q.data(), t.wait.data(), t.unit_start.data(), t.order.data(),
-                            t.lane.data(), std::int64_t(t.head.shape(0)), std::int64_t(t.unit_start.shape(0)) - 1,
-                            t.claim, deterministic, jitter, wanted};
+            const Plan plan{t.head.data(), t.kv.data(), t.q.data(), t.wait.data(), t.unit_start.data(),
+                            t.lane_start.data(), t.lane_task.data(), std::int64_t(t.head.shape(0)),
+                            std::int64_t(t.unit_start.shape(0)) - 1, std::int64_t(t.lane_start.shape(0)) - 1, t.claim, deterministic, jitter, wanted};
             Backward<T>(shape, q.data(), k.data(), v.data(), out.data(), dout.data(), lse.data(), dlse.data(), T(scale),
                         plan, threads)
                 .run(dq.data(), dk.data(), dv.data());
@@ -76,9 +75,9 @@ NB_MODULE(_native, m) {
     nb::class_<Tables>(m, "Tables")
         .def(nb::init<Column<const std::int32_t>, Column<const std::int32_t>, Column<const std::int32_t>,
                       Column<const std::int32_t>, Column<const std::int64_t>, Column<const std::int64_t>,
-                      Column<const std::int32_t>, bool>(),
-             nb::arg("head"), nb::arg("kv"), nb::arg("q"), nb::arg("wait"), nb::arg("unit_start"), nb::arg("order"),
-             nb::arg("lane"), nb::arg("claim"));
+                      Column<const std::int64_t>, bool>(),
+             nb::arg("head"), nb::arg("kv"), nb::arg("q"), nb::arg("wait"), nb::arg("unit_start"),
+             nb::arg("lane_start"), nb::arg("lane_task"), nb::arg("claim"));
     bind<float>(m);
     bind<double>(m);
     m.def(
