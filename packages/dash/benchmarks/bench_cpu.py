@@ -1,9 +1,8 @@
-"""The deterministic backward pass on the CPU against its own atomic mode, PyTorch's SDPA and a plain loop over tiles."""
+"""The deterministic backward pass on the CPU: against its atomic mode, PyTorch's SDPA and a plain loop over tiles."""
 
 from collections.abc import Iterator
 
 import torch
-
 from octavo_dash.throughput import Workload, cpu_comparisons
 from octavo_shared.timing import Comparison
 

@@ -6,9 +6,8 @@ import math
 from typing import Literal
 
 import torch
-from torch import Tensor
-
 from octavo_shared.arrays import Float, Int32
+from torch import Tensor
 
 from octavo_dash.build import Order
 from octavo_dash.longest_path import Costs
@@ -38,9 +37,10 @@ def attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(scale · Q Kᵀ) V, whose gradients are the same bits in every run.
 
-    For fixed inputs, dtypes, shapes, mask, schedule, order, costs, tile sizes, compiled kernel and processor model, dQ, dK and dV are
-    bit-equal in every run, on every stream and for every number of threads. They may differ between schedules, tile
-    sizes and processors. Under `order="canonical"` they do not depend on the other sequences of the batch either.
+    For fixed inputs, dtypes, shapes, mask, schedule, order, costs, tile sizes, compiled kernel and processor model,
+    dQ, dK and dV are bit-equal in every run, on every stream and for every number of threads. They may differ between
+    schedules, tile sizes and processors. Under `order="canonical"` they do not depend on the other sequences of the
+    batch either.
 
     Args:
         q: Queries, `[batch, seqlen_q, heads, head_dim]` for layout `"blhd"`, `[batch, heads, seqlen_q, head_dim]` for
@@ -51,8 +51,8 @@ def attention(
             query i is at key position `i + seqlen_k - seqlen_q`.
         softmax_scale: Factor of the scores; 1/√head_dim by default.
         window_size: Keys to the left and to the right of its position that a query sees; -1 for all.
-        deterministic: Whether the backward pass adds contributions in the order of a schedule. Otherwise it adds them as
-            they are completed, which is what attention kernels do by default.
+        deterministic: Whether the backward pass adds contributions in the order of a schedule. Otherwise it adds them
+            as they are completed, which is what attention kernels do by default.
         schedule: `"auto"`, or one of `ascending`, `descending`, `shift`, `symmetric_shift`, `spt`.
         order: What the order of additions may depend on; see `make_schedule`.
         layout: How the dimensions of the tensors are laid out.
@@ -84,7 +84,9 @@ def attention(
         raise ValueError(f"k and v must have one length; got {key.shape[1]} and {value.shape[1]}")
     batch, seqlen_q = query.shape[:2]
     out, lse = _packed(
-        *(x.flatten(0, 1) for x in (query, key, value)),
+        query.flatten(0, 1),
+        key.flatten(0, 1),
+        value.flatten(0, 1),
         None,
         None,
         batch=batch,
@@ -105,8 +107,8 @@ def attention_varlen(
     q: Float[Tensor, "total_q heads head_dim"],
     k: Float[Tensor, "total_k heads_kv head_dim"],
     v: Float[Tensor, "total_k heads_kv head_dim"],
-    cu_seqlens_q: Int32[Tensor, "batch_plus_one"],
-    cu_seqlens_k: Int32[Tensor, "batch_plus_one"],
+    cu_seqlens_q: Int32[Tensor, " batch_plus_one"],
+    cu_seqlens_k: Int32[Tensor, " batch_plus_one"],
     max_seqlen_q: int | None = None,
     max_seqlen_k: int | None = None,
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -101,7 +102,7 @@ def _groups(rule: Rule, geometry: Geometry, limit: int) -> Iterator[Cohort]:
     limit = min(limit, rule.max_cohort(geometry) or limit)
     num_groups = -(-num_units // limit)
     bounds = [num_units * g // num_groups for g in range(num_groups + 1)] if num_groups else [0]
-    for first, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, end in pairwise(bounds):
         yield Cohort(first, end - first)
 
 

@@ -41,8 +41,8 @@ class Calibration:
 def calibrate_cpu(schedules: Sequence[Schedule], head_dim: int = 64, *, repeats: int = 5, seed: int = 0) -> Calibration:
     """Reads the clock in every task of real backward passes on as many threads as the problem has workers.
 
-    c is the median time of a task's products, r of its addition, and ℓ, over tasks that had to wait, the lower quartile of the time
-    from the end of the addition before to the start of their own.
+    c is the median time of a task's products, r of its addition, and ℓ, over tasks that had to wait, the lower
+    quartile of the time from the end of the addition before to the start of their own.
 
     Args:
         schedules: What to run: problems with as many workers as there are threads to run on.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from octavo_shared.arrays import Float, Int32
+from torch import Tensor
 
 from octavo_dash.attention import attention, attention_varlen
 from octavo_dash.build import Order
@@ -68,8 +67,8 @@ def flash_attn_varlen_func(
     q: Float[Tensor, "total_q heads head_dim"],
     k: Float[Tensor, "total_k heads_kv head_dim"],
     v: Float[Tensor, "total_k heads_kv head_dim"],
-    cu_seqlens_q: Int32[Tensor, "batch_plus_one"],
-    cu_seqlens_k: Int32[Tensor, "batch_plus_one"],
+    cu_seqlens_q: Int32[Tensor, " batch_plus_one"],
+    cu_seqlens_k: Int32[Tensor, " batch_plus_one"],
     max_seqlen_q: int,
     max_seqlen_k: int,
     dropout_p: float = 0.0,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.collections import PolyCollection
-
 from octavo_shared.figures import figure
 
 from octavo_dash.simulate import Trace
@@ -67,7 +66,7 @@ def _draw(axes: Axes, trace: Trace) -> None:
     axes.set_title(f"{schedule.name}: makespan {trace.makespan:.4g}, idle {trace.bubble_fraction:.1%}", loc="left")
 
 
-def _bars(row: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+def _bars(row: np.ndarray, start: np.ndarray, end: np.ndarray) -> Any:
     """Rectangles as polygons, `[tasks, 4, 2]`."""
     low, high = row - 0.42, row + 0.42
     corners = [(start, low), (end, low), (end, high), (start, high)]

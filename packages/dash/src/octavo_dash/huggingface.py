@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
-
 from octavo_shared.arrays import Bool, Float
+from torch import Tensor, nn
 
 from octavo_dash.attention import attention, attention_varlen
 from octavo_dash.flash_attention import refuse_unsupported
@@ -50,7 +49,7 @@ def dash_attention_forward(
     is_causal: bool | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' attention interface: `[batch, heads, seq, head_dim]` in, `[batch, seq, heads, head_dim]` out.
+    """Transformers' attention interface: `[batch, heads, seq, head_dim]` in, `[batch, seq, heads, head_dim]` out.
 
     Padding is taken out before and put back as zeros after. Sequences packed into one row are kept apart, by
     `cu_seq_lens_q` and `cu_seq_lens_k` where the collator gives them, by `position_ids` that start again otherwise.
@@ -79,11 +78,10 @@ def dash_attention_forward(
         return _without_padding(query, key, value, attention_mask.bool(), settings), None
     offsets = _packed_offsets(query, key, kwargs)
     if offsets is None:
-        return attention(query, key, value, **settings), None  # type: ignore[return-value]
+        return cast(Tensor, attention(query, key, value, **settings)), None
     batch, length = query.shape[:2]
-    rows = (x.flatten(0, 1) for x in (query, key, value))
-    out = attention_varlen(*rows, *offsets, **settings)
-    assert isinstance(out, Tensor)
+    query, key, value = (x.flatten(0, 1) for x in (query, key, value))
+    out = cast(Tensor, attention_varlen(query, key, value, offsets[0], offsets[1], **settings))
     return out.unflatten(0, (batch, length)), None
 
 
@@ -93,11 +91,11 @@ def _without_padding(
     seqlen_q = query.shape[1]
     key, value = key[:, : tokens.shape[1]], value[:, : tokens.shape[1]]  # a static cache holds more than was seen
     queries = tokens[:, -seqlen_q:]
-    offsets = [_offsets(mask.sum(dim=1)) for mask in (queries, tokens)]
-    packed = attention_varlen(query[queries], key[tokens], value[tokens], *offsets, **settings)
-    assert isinstance(packed, Tensor)
+    starts_q, starts_k = (_offsets(mask.sum(dim=1)) for mask in (queries, tokens))
     out = torch.zeros_like(query)
-    out[queries] = packed
+    out[queries] = cast(
+        Tensor, attention_varlen(query[queries], key[tokens], value[tokens], starts_q, starts_k, **settings)
+    )
     return out
 
 

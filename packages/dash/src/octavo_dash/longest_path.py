@@ -38,7 +38,7 @@ class Costs:
 
     @property
     def task(self) -> float:
-        """c + r, what a task takes that does not wait."""
+        """What a task takes that does not wait, c + r."""
         return self.compute + self.reduce
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -31,23 +32,30 @@ def problem_of(
     Raises:
         ValueError: Offsets that do not start at 0, decrease, or do not end at the number of tokens.
     """
-    seqlens = [
-        _lengths("cu_seqlens_q", cu_seqlens_q, batch, q.shape[0]),
-        _lengths("cu_seqlens_k", cu_seqlens_k, batch, k.shape[0]),
-    ]
-    if len(seqlens[0]) != len(seqlens[1]):
+    seqlens_q = _lengths("cu_seqlens_q", cu_seqlens_q, batch, q.shape[0])
+    seqlens_k = _lengths("cu_seqlens_k", cu_seqlens_k, batch, k.shape[0])
+    if len(seqlens_q) != len(seqlens_k):
         raise ValueError(
-            f"cu_seqlens_q and cu_seqlens_k must name the same sequences; got {len(seqlens[0])} and {len(seqlens[1])}"
+            f"cu_seqlens_q and cu_seqlens_k must name the same sequences; got {len(seqlens_q)} and {len(seqlens_k)}"
         )
-    heads, window_size = (q.shape[1], k.shape[1]), (window[0], window[1])
+    block_m, block_n, num_sms = cpu.BLOCK_M, cpu.BLOCK_N, CPU_WORKERS
     if q.is_cuda:
         from octavo_dash.kernels.triton import tile_sizes
 
         properties = torch.cuda.get_device_properties(q.device)
         capability = 10 * properties.major + properties.minor
-        tiles = tile_sizes(q.shape[-1], window[1] == 0, q.element_size(), capability)
-        return Problem(*seqlens, *heads, window_size, *tiles, num_sms=properties.multi_processor_count)
-    return Problem(*seqlens, *heads, window_size, cpu.BLOCK_M, cpu.BLOCK_N, num_sms=CPU_WORKERS)
+        block_m, block_n = tile_sizes(q.shape[-1], window[1] == 0, q.element_size(), capability)
+        num_sms = properties.multi_processor_count
+    return Problem(
+        seqlens_q,
+        seqlens_k,
+        num_heads=q.shape[1],
+        num_heads_kv=k.shape[1],
+        window=(window[0], window[1]),
+        block_m=block_m,
+        block_n=block_n,
+        num_sms=num_sms,
+    )
 
 
 def _lengths(name: str, cu_seqlens: Tensor | None, batch: int, tokens: int) -> tuple[int, ...]:
@@ -56,7 +64,7 @@ def _lengths(name: str, cu_seqlens: Tensor | None, batch: int, tokens: int) -> t
     offsets = cu_seqlens.tolist()
     if not offsets or offsets[0] != 0:
         raise ValueError(f"{name} must start with 0; got {offsets[:1]}")
-    lengths = tuple(end - start for start, end in zip(offsets[:-1], offsets[1:], strict=True))
+    lengths = tuple(end - start for start, end in pairwise(offsets))
     if any(length < 0 for length in lengths):
         where = next(i for i, length in enumerate(lengths) if length < 0)
         raise ValueError(f"{name} must not decrease; got {offsets[where]} before {offsets[where + 1]}")
@@ -135,16 +143,19 @@ def attention_backward_op(
     order: str,
     costs: Sequence[float],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dQ, dK and dV for gradients of both results of `attention`, with additions in the order of the schedule; arguments as there."""
+    """dQ, dK and dV for gradients of both results of `attention`, whose other arguments these are.
+
+    Additions are made in the order of the schedule, or as they come where `deterministic` is off.
+    """
     problem = problem_of(q, k, cu_seqlens_q, cu_seqlens_k, batch, window)
     table = plan(problem, schedule if deterministic else "descending", order, Costs(*costs))  # type: ignore[arg-type]
     if q.is_cuda:
         from octavo_dash.kernels import triton
 
-        tensors = (x.contiguous() for x in (dout, q, k, v, out, lse))
-        return tuple(triton.backward(*tensors, table, softmax_scale, dlse=dlse, deterministic=deterministic))
-    tensors = (dout, q, k, v, out, lse)
-    return tuple(cpu.backward(*tensors, table, softmax_scale, dlse=dlse, deterministic=deterministic))
+        backward, (dout, q, k, v) = triton.backward, (x.contiguous() for x in (dout, q, k, v))
+    else:
+        backward = cpu.backward
+    return tuple(backward(dout, q, k, v, out, lse, table, softmax_scale, dlse=dlse, deterministic=deterministic))  # type: ignore[return-value]
 
 
 @attention_backward_op.register_fake

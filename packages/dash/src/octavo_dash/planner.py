@@ -109,9 +109,9 @@ def best(
 def plan(problem: Problem, name: str, order: Order, costs: Costs) -> Schedule:
     """The schedule that attention runs: the named one, or for `"auto"` the best, made once and kept.
 
-    Under the canonical order `"auto"` chooses for each sequence by itself, from its tiles and the costs alone (two heads on as
-    many workers as it has key tiles, the paper's setting), so that a sequence gets the same bits in any batch. Under the
-    wave order it chooses for the problem as a whole.
+    Under the canonical order `"auto"` chooses for each sequence by itself, from its tiles and the costs alone (two
+    heads on as many workers as it has key tiles, the paper's setting), so that a sequence gets the same bits in any
+    batch. Under the wave order it chooses for the problem as a whole.
 
     Raises:
         ScheduleError: An unknown name, or a schedule that does not exist for the problem.

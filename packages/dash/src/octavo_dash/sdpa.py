@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import cast
 
 from octavo_shared.arrays import Float
+from torch import Tensor
 
 from octavo_dash.attention import attention
 from octavo_dash.build import Order
@@ -60,7 +61,7 @@ def scaled_dot_product_attention(
         window = (UNBOUNDED, 0)
     elif is_causal:
         window = (UNBOUNDED, seqlen_q - seqlen_k)  # top left is this far to the right of bottom right
-    return attention(
+    out = attention(
         query,
         key,
         value,
@@ -71,3 +72,4 @@ def scaled_dot_product_attention(
         order=order,
         layout="bhld",
     )
+    return cast(Tensor, out)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+from octavo_shared.timing import Comparison, compare
 from torch import Tensor
 
-from octavo_shared.timing import Comparison, compare
-
 from octavo_dash.kernels import reference
+from octavo_dash.longest_path import Costs
 from octavo_dash.ops import attention_backward_op, attention_op, problem_of
 from octavo_dash.planner import DASH_SCHEDULES, plan
-from octavo_dash.longest_path import Costs
 from octavo_dash.problem import UNBOUNDED
 from octavo_dash.schedules import ScheduleError
 
@@ -100,8 +100,9 @@ class Backward:
             for x in (self.q, self.k, self.v, self.dout)
         )
         inputs = [x.requires_grad_() for x in (q, k, v)]
+        query, key, value = inputs
         out = torch.nn.functional.scaled_dot_product_attention(
-            *inputs, is_causal=w.causal, enable_gqa=w.num_heads_kv is not None
+            query, key, value, is_causal=w.causal, enable_gqa=w.num_heads_kv is not None
         )
         return lambda: torch.autograd.grad(out, inputs, dout, retain_graph=True)
 
@@ -115,19 +116,18 @@ def cpu_comparisons(workloads: Sequence[Workload], *, repeats: int = 7, tile_loo
         tile_loop: Whether to time the plain loop over tiles on one thread too, which takes its time.
     """
     for workload in workloads:
-        backward = Backward(workload)
-        for name in backward.schedules():
-            yield compare(
-                str(workload),
-                (name, lambda name=name: backward.run(name)),  # type: ignore[misc]
-                ("atomic mode", lambda: backward.run(deterministic=False)),
-                repeats=repeats,
-            )
-        ours = ("auto", lambda: backward.run())  # type: ignore[misc]
-        yield compare(str(workload), ours, ("torch SDPA backward", backward.torch_sdpa()), repeats=repeats)
-        if tile_loop:
-            peer = ("torch tile loop, one thread", _tile_loop(backward))
-            yield compare(str(workload), ours, peer, repeats=3)
+        yield from _cpu_comparisons(workload, repeats, tile_loop)
+
+
+def _cpu_comparisons(workload: Workload, repeats: int, tile_loop: bool) -> Iterator[Comparison]:
+    backward = Backward(workload)
+    atomic = ("atomic mode", partial(backward.run, deterministic=False))
+    for name in backward.schedules():
+        yield compare(str(workload), (name, partial(backward.run, name)), atomic, repeats=repeats)
+    ours = ("auto", backward.run)
+    yield compare(str(workload), ours, ("torch SDPA backward", backward.torch_sdpa()), repeats=repeats)
+    if tile_loop:
+        yield compare(str(workload), ours, ("torch tile loop, one thread", _tile_loop(backward)), repeats=3)
 
 
 def _tile_loop(backward: Backward) -> Callable[[], object]:

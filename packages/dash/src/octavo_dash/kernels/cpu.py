@@ -1,4 +1,4 @@
-"""Attention on the CPU: threads that execute the tasks of a schedule, or vectorised PyTorch where nothing is compiled."""
+"""Attention on the CPU: threads that execute a schedule's tasks, or vectorised PyTorch where nothing is compiled."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
-
 from octavo_shared.arrays import Float
+from torch import Tensor
 
 from octavo_dash.kernels import vectorised
 from octavo_dash.kernels.gradients import Gradients

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
-
 from octavo_shared.arrays import Bool, Float, Int
+from torch import Tensor
 
 from octavo_dash.kernels.gradients import Gradients
 from octavo_dash.longest_path import STEP, run_fixed

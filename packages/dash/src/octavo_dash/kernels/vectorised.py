@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
-
 from octavo_shared.arrays import Float
+from torch import Tensor
 
 from octavo_dash.kernels.gradients import Gradients
 from octavo_dash.kernels.reference import visible, within

@@ -9,7 +9,7 @@ from types import ModuleType
 
 @cache
 def native_module() -> ModuleType | None:
-    """The compiled module, or `None` where the package was installed without a C++ compiler: said once, in a warning."""
+    """The compiled module, or `None` where the package was installed without a C++ compiler; a warning says so once."""
     try:
         from octavo_dash import _native
     except ImportError:

@@ -9,7 +9,10 @@ from octavo_dash.schedules.base import Cohort, UnitTasks, run_of_tasks
 
 
 class ShortestFirst:
-    """Launches key tiles `n−1 … 0`, `exec(j) = i_min(j) … M−1`, `order(i) = …, 2, 1, 0` (Dao-AILab/flash-attention #1893)."""
+    """Launches key tiles `n−1 … 0`, `exec(j) = i_min(j) … M−1`, `order(i) = …, 2, 1, 0`.
+
+    Source: Dao-AILab/flash-attention, pull request 1893.
+    """
 
     name = "spt"
     dynamic = True

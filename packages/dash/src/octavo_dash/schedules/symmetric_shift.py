@@ -20,8 +20,8 @@ class SymmetricShift:
     Contributions to query tile i are numbered, with `F(i) = f + max(0, f − ⌊(M−1−i)/σ⌋)`: in the rectangle
     `F + ((min((a+t) mod R, A−1) − a) mod A)`; in the triangle `F + ⌊(t−R)/σ⌋`; in stage 1 `F + A + (A−1−a)`.
 
-    The makespan for an even number of heads on n SMs is the lower bound `m(2M − (n−1)σ)(c+r)/2`. An odd n is padded with
-    a virtual key tile, a length that is no multiple of block_n with virtual query tiles; neither has a task.
+    The makespan for an even number of heads on n SMs is the lower bound `m(2M − (n−1)σ)(c+r)/2`. An odd n is padded
+    with a virtual key tile, a length that is no multiple of block_n with virtual query tiles; neither has a task.
     """
 
     name = "symmetric_shift"
