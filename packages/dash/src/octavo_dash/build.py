@@ -202,7 +202,7 @@ def _dealt(sizes: Sequence[int], num_sms: int, *, whole: bool) -> np.ndarray:
             used = 0
         workers.append((used + np.arange(size)) % num_sms)
         used += size
-    return np.concatenate(workers or [np.zeros(0)]).astype(np.int32)
+    return np.concatenate(workers or [np.zeros(0, dtype=np.int64)]).astype(np.int32)
 
 
 def _free_first(unit_length: np.ndarray, num_sms: int) -> np.ndarray:

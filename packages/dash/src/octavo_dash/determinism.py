@@ -64,7 +64,9 @@ def check_determinism(
     return {name: Repeatability(len(patterns[name]) == 1, difference[name], len(patterns[name])) for name in first}
 
 
-def _named(result: Tensor | Sequence[Tensor] | Mapping[str, Tensor], device: object) -> dict[str, Tensor]:
+def _named(
+    result: Tensor | Sequence[Tensor] | Mapping[str, Tensor], device: str | torch.device | None
+) -> dict[str, Tensor]:
     if isinstance(result, Tensor):
         result = [result]
     named = result if isinstance(result, Mapping) else {str(i): tensor for i, tensor in enumerate(result)}

@@ -44,7 +44,7 @@ class Timeline(NamedTuple):
     def of(cls, schedule: Schedule) -> Timeline:
         """An empty one for a schedule."""
         tasks = schedule.num_tasks
-        return cls(*(np.zeros(tasks) for _ in range(4)), np.zeros(tasks, dtype=np.int32))
+        return cls(*np.zeros((4, tasks)), thread=np.zeros(tasks, dtype=np.int32))
 
 
 def forward(
@@ -72,7 +72,7 @@ def forward(
     module = native_module()
     inner = torch.promote_types(q.dtype, torch.float32)
     if module is None:
-        out, lse = vectorised.forward(*(x.to(inner) for x in (q, k, v)), problem, softmax_scale)
+        out, lse = vectorised.forward(q.to(inner), k.to(inner), v.to(inner), problem, softmax_scale)
         return out.to(q.dtype), lse
     query, key, value = (x.detach().to(inner).contiguous() for x in (q, k, v))
     out, lse = torch.empty_like(query), query.new_empty(q.shape[1], q.shape[0])
@@ -126,15 +126,16 @@ def backward(
     module = native_module()
     inner = lse.dtype
     dlse = torch.zeros_like(lse) if dlse is None else dlse
-    tensors = tuple(x.detach().to(inner).contiguous() for x in (q, k, v, out, dout))
+    query, key, value, output, grad = (x.detach().to(inner).contiguous() for x in (q, k, v, out, dout))
     if module is None:
-        gradients = vectorised.backward(*tensors, lse, dlse, schedule, softmax_scale)
+        gradients = vectorised.backward(query, key, value, output, grad, lse, dlse, schedule, softmax_scale)
     else:
-        gradients = Gradients(*(torch.empty_like(x) for x in tensors[:3]))
+        gradients = Gradients(*(torch.empty_like(x) for x in (query, key, value)))
+        arrays = (query, key, value, output, grad, lse.contiguous(), dlse.contiguous(), *gradients)
         module.backward(
             _layout(schedule.problem, q.shape[-1]),
             _tables(schedule),
-            *(x.numpy() for x in (*tensors, lse.contiguous(), dlse.contiguous(), *gradients)),
+            *(x.numpy() for x in arrays),
             softmax_scale,
             threads or torch.get_num_threads(),
             deterministic,
