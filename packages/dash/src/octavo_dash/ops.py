@@ -73,7 +73,17 @@ def _lengths(name: str, cu_seqlens: Tensor | None, batch: int, tokens: int) -> t
     return lengths
 
 
-@torch.library.custom_op("octavo_dash::attention", mutates_args=())
+_SETTINGS = (
+    "Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt batch, float softmax_scale, SymInt[] window, "
+    "bool deterministic, str schedule, str order, float[] costs"
+)
+
+
+@torch.library.custom_op(
+    "octavo_dash::attention",
+    mutates_args=(),
+    schema=f"(Tensor q, Tensor k, Tensor v, {_SETTINGS}) -> (Tensor, Tensor)",
+)
 def attention_op(
     q: Tensor,
     k: Tensor,
@@ -124,7 +134,12 @@ def _attention_fake(q: Tensor, k: Tensor, v: Tensor, *arguments: Any) -> tuple[T
     return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[1], q.shape[0], dtype=dtype)
 
 
-@torch.library.custom_op("octavo_dash::attention_backward", mutates_args=())
+@torch.library.custom_op(
+    "octavo_dash::attention_backward",
+    mutates_args=(),
+    schema="(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor? dlse, "
+    f"{_SETTINGS}) -> (Tensor, Tensor, Tensor)",
+)
 def attention_backward_op(
     dout: Tensor,
     q: Tensor,

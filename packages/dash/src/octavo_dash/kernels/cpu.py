@@ -44,7 +44,8 @@ class Timeline(NamedTuple):
     def of(cls, schedule: Schedule) -> Timeline:
         """An empty one for a schedule."""
         tasks = schedule.num_tasks
-        return cls(*np.zeros((4, tasks)), thread=np.zeros(tasks, dtype=np.int32))
+        start, computed, turn, end = np.zeros((4, tasks))
+        return cls(start, computed, turn, end, np.zeros(tasks, dtype=np.int32))
 
 
 def forward(

@@ -5,27 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from octavo_dash.problem import Geometry
-from octavo_dash.schedules.base import Cohort, UnitTasks, run_of_tasks
+from octavo_dash.schedules.base import Cohort, Rule, UnitTasks, run_of_tasks
 
 
-class Ascending:
+class Ascending(Rule):
     """FlashAttention-3's deterministic backward: `exec(j) = i_min(j) … M−1`, `order(i) = 0, 1, 2, …`.
 
     Under the full mask its makespan is `m·M·(c+r) + (n−1)·r`: every key tile waits once for its predecessor.
     """
 
     name = "ascending"
-    dynamic = False
-    lockstep = False
-
-    def refusal(self, geometry: Geometry) -> str | None:
-        return None
-
-    def num_units(self, geometry: Geometry) -> int:
-        return geometry.num_kv_tiles
-
-    def max_cohort(self, geometry: Geometry) -> int | None:
-        return None
 
     def tasks(self, geometry: Geometry, unit: int, cohort: Cohort) -> UnitTasks:
         first, end = geometry.q_ranges[unit]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class UnitTasks(NamedTuple):
     key: np.ndarray
 
 
-class Rule(Protocol):
+class Rule(ABC):
     """A schedule of the paper: the work units of a head and the tasks of each of them.
 
     Attributes:
@@ -50,25 +51,25 @@ class Rule(Protocol):
         lockstep: Whether the units of a cohort wait for one another, so that all of them must run at once.
     """
 
-    name: str
-    dynamic: bool
-    lockstep: bool
+    name: ClassVar[str]
+    dynamic: ClassVar[bool] = False
+    lockstep: ClassVar[bool] = False
 
-    def refusal(self, geometry: Geometry) -> str | None:
-        """Why there is no such schedule for these tiles; `None` where there is one."""
-        ...
+    @abstractmethod
+    def tasks(self, geometry: Geometry, unit: int, cohort: Cohort) -> UnitTasks:
+        """The tasks of a unit that belongs to a cohort."""
 
     def num_units(self, geometry: Geometry) -> int:
-        """How many work units the head has; they are launched in increasing order."""
-        ...
+        """How many work units the head has, launched in increasing order: one for each key tile."""
+        return geometry.num_kv_tiles
 
     def max_cohort(self, geometry: Geometry) -> int | None:
         """How many units a cohort may hold; `None` for any number."""
-        ...
+        return None
 
-    def tasks(self, geometry: Geometry, unit: int, cohort: Cohort) -> UnitTasks:
-        """The tasks of a unit that belongs to a cohort."""
-        ...
+    def refusal(self, geometry: Geometry) -> str | None:
+        """Why there is no such schedule for these tiles; `None` where there is one."""
+        return None
 
 
 def run_of_tasks(kv: int, q: np.ndarray, key: np.ndarray | int) -> UnitTasks:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from octavo_dash.problem import Geometry
-from octavo_dash.schedules.base import Cohort, UnitTasks, run_of_tasks
+from octavo_dash.schedules.base import Cohort, Rule, UnitTasks, run_of_tasks
 
 
-class Descending:
+class Descending(Rule):
     """`exec(j) = M−1 … i_min(j)`, `order(i) = 0, 1, 2, …` (section 3 of the paper).
 
     Key tiles of a causal head are launched longest first, and the SM that is free first takes the next one, so the SM
@@ -18,16 +18,6 @@ class Descending:
 
     name = "descending"
     dynamic = True
-    lockstep = False
-
-    def refusal(self, geometry: Geometry) -> str | None:
-        return None
-
-    def num_units(self, geometry: Geometry) -> int:
-        return geometry.num_kv_tiles
-
-    def max_cohort(self, geometry: Geometry) -> int | None:
-        return None
 
     def tasks(self, geometry: Geometry, unit: int, cohort: Cohort) -> UnitTasks:
         first, end = geometry.q_ranges[unit]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from octavo_dash.problem import Geometry
-from octavo_dash.schedules.base import Cohort, UnitTasks, only_with_work, run_of_tasks
+from octavo_dash.schedules.base import Cohort, Rule, UnitTasks, only_with_work, run_of_tasks
 
 
-class Shift:
+class Shift(Rule):
     """At step s the key tile at place a of its cohort visits query tile `(a + s) mod M`.
 
     Its contribution to query tile i is number `f + ((min(i, A−1) − a) mod A)`, with A the size of the cohort and f the
@@ -17,14 +17,7 @@ class Shift:
     """
 
     name = "shift"
-    dynamic = False
     lockstep = True
-
-    def refusal(self, geometry: Geometry) -> str | None:
-        return None
-
-    def num_units(self, geometry: Geometry) -> int:
-        return geometry.num_kv_tiles
 
     def max_cohort(self, geometry: Geometry) -> int | None:
         return max(1, geometry.num_q_tiles)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from octavo_dash.problem import Geometry
-from octavo_dash.schedules.base import Cohort, UnitTasks, run_of_tasks
+from octavo_dash.schedules.base import Cohort, Rule, UnitTasks, run_of_tasks
 
 
-class ShortestFirst:
+class ShortestFirst(Rule):
     """Launches key tiles `n−1 … 0`, `exec(j) = i_min(j) … M−1`, `order(i) = …, 2, 1, 0`.
 
     Source: Dao-AILab/flash-attention, pull request 1893.
@@ -16,16 +16,6 @@ class ShortestFirst:
 
     name = "spt"
     dynamic = True
-    lockstep = False
-
-    def refusal(self, geometry: Geometry) -> str | None:
-        return None
-
-    def num_units(self, geometry: Geometry) -> int:
-        return geometry.num_kv_tiles
-
-    def max_cohort(self, geometry: Geometry) -> int | None:
-        return None
 
     def tasks(self, geometry: Geometry, unit: int, cohort: Cohort) -> UnitTasks:
         kv = geometry.num_kv_tiles - 1 - unit

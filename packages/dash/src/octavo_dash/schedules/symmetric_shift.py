@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from octavo_dash.problem import Geometry
-from octavo_dash.schedules.base import Cohort, UnitTasks, only_with_work, run_of_tasks
+from octavo_dash.schedules.base import Cohort, Rule, UnitTasks, only_with_work, run_of_tasks
 
 
-class SymmetricShift:
+class SymmetricShift(Rule):
     """Key tiles p and n−1−p form one work unit, the long one first (section 3 of the paper).
 
     With σ = block_n / block_m, M = nσ, a cohort of A pairs after f finished ones, a = p − f, `rect = fσ + σ(A−1)` and
@@ -25,7 +25,6 @@ class SymmetricShift:
     """
 
     name = "symmetric_shift"
-    dynamic = False
     lockstep = True
 
     def refusal(self, geometry: Geometry) -> str | None:
@@ -40,9 +39,6 @@ class SymmetricShift:
 
     def num_units(self, geometry: Geometry) -> int:
         return (geometry.num_kv_tiles + 1) // 2
-
-    def max_cohort(self, geometry: Geometry) -> int | None:
-        return None
 
     def tasks(self, geometry: Geometry, unit: int, cohort: Cohort) -> UnitTasks:
         sigma = geometry.block_n // geometry.block_m
