@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Int32, Integer, Num, Shaped
+    from jaxtyping import Bool, Float, Float32, Int, Int32, Int64, Integer, Num, Shaped
 else:
     try:
-        from jaxtyping import Bool, Float, Int, Int32, Integer, Num, Shaped
+        from jaxtyping import Bool, Float, Float32, Int, Int32, Int64, Integer, Num, Shaped
     except ImportError:
 
         class Shaped:
@@ -21,6 +21,6 @@ else:
             def __class_getitem__(cls, item: tuple[Any, str]) -> Any:
                 return item[0]
 
-        Bool = Float = Int = Int32 = Integer = Num = Shaped
+        Bool = Float = Float32 = Int = Int32 = Int64 = Integer = Num = Shaped
 
-__all__ = ["Bool", "Float", "Int", "Int32", "Integer", "Num", "Shaped"]
+__all__ = ["Bool", "Float", "Float32", "Int", "Int32", "Int64", "Integer", "Num", "Shaped"]
