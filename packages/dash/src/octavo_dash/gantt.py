@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.collections import PolyCollection
-from octavo_shared.figures import figure
+from octavo_shared.figures import PALETTE, figures
 
 from octavo_dash.simulate import Trace
 
@@ -35,9 +35,7 @@ def gantt(traces: Sequence[Trace], *, unit: str = "") -> Figure:
     if not traces:
         raise ValueError("traces must hold at least one trace")
     heights = [1.0 + 0.28 * trace.schedule.problem.num_sms for trace in traces]
-    picture, _ = figure(width=10.0, height=min(30.0, sum(heights)))
-    picture.clear()
-    rows = picture.subplots(len(traces), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    picture, rows = figures(len(traces), width=10.0, height=min(30.0, sum(heights)), height_ratios=heights)
     for axes, trace in zip(rows, traces, strict=True):
         _draw(axes, trace)
     rows[-1].set_xlabel(f"time [{unit}]" if unit else "time")
@@ -47,7 +45,7 @@ def gantt(traces: Sequence[Trace], *, unit: str = "") -> Figure:
 def _draw(axes: Axes, trace: Trace) -> None:
     schedule = trace.schedule
     sm, computed = trace.task_sm, trace.reduce_start - np.maximum(trace.stalls, 0.0)
-    hues = [f"C{head % 10}" for head in schedule.head.tolist()]
+    hues = [PALETTE[head % len(PALETTE)] for head in schedule.head.tolist()]
     axes.add_collection(PolyCollection(_bars(sm, trace.start, computed), facecolors=hues, alpha=0.45, linewidths=0))
     axes.add_collection(PolyCollection(_bars(sm, trace.reduce_start, trace.end), facecolors=hues, linewidths=0))
     waits = np.flatnonzero(trace.stalls > 1e-12)
