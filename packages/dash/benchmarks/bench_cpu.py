@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import torch
-from octavo_dash.throughput import Workload, cpu_comparisons
+from octavo_dash import throughput
 from octavo_shared.timing import Comparison
 
 
@@ -14,6 +14,7 @@ def comparisons(device: str) -> Iterator[Comparison]:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        yield from cpu_comparisons([Workload(1, 2048, 8, 64, causal) for causal in (False, True)])
+        for causal in (False, True):
+            yield from throughput.comparisons(throughput.Workload(1, 2048, 8, 64, causal), tile_loop=True)
     finally:
         torch.set_num_threads(threads)

@@ -73,8 +73,8 @@ def claims_table(paper: Paper, outcomes: Sequence[Outcome]) -> Table:
         claim, finding = outcome.claim, outcome.finding
         ours = finding.value if not finding.note else f"{finding.value}\n[dim]{_escape(finding.note)}[/]"
         verdict = f"[{STYLES[outcome.status]}]{outcome.status}[/]\n[dim]{outcome.seconds:.1f} s[/]"
-        paper_value = f"{claim.relation} {claim.paper}".strip()
-        table.add_row(_escape(claim.statement), _escape(claim.source), _escape(paper_value), ours, verdict)
+        expected = f"{_escape(claim.paper)}\n[dim]ours: {_escape(claim.relation)}[/]"
+        table.add_row(_escape(claim.statement), _escape(claim.source), expected, ours, verdict)
     return table
 
 

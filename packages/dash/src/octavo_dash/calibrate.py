@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
+from octavo_shared.timing import compare
 from scipy.optimize import least_squares
 
+from octavo_dash.build import make_schedule
 from octavo_dash.kernels import cpu
 from octavo_dash.longest_path import Costs
 from octavo_dash.native import native_module
+from octavo_dash.planner import plan
+from octavo_dash.problem import Problem
 from octavo_dash.schedule import Schedule
 from octavo_dash.simulate import Trace, simulate
+from octavo_dash.throughput import Backward, Workload
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,47 @@ class Calibration:
     def relative_error(self) -> float:
         """The largest |predicted - measured| / measured."""
         return max(abs(p / m - 1.0) for p, m in zip(self.predicted, self.measured, strict=True))
+
+
+def calibrate_device(
+    device: str, seqlen: int = 2048, num_heads: int = 4, head_dim: int = 64, *, repeats: int = 5, seed: int = 0
+) -> Calibration:
+    """Measures the costs of an attention layer's tasks: from clocks inside the tasks on a CPU, from whole times on a GPU.
+
+    Args:
+        device: `"cpu"` or a CUDA device.
+        seqlen: Tokens.
+        num_heads: Heads.
+        head_dim: Head dimension.
+        repeats: Runs of each schedule.
+        seed: Seed of the random inputs.
+
+    Raises:
+        RuntimeError: On a CPU, the package was installed without its compiled module.
+    """
+    if device.startswith("cuda"):
+        return _calibrate_cuda(device, seqlen, num_heads, head_dim, repeats, seed)
+    schedules = [
+        make_schedule(
+            Problem.dense(1, seqlen, num_heads=num_heads, causal=causal, num_sms=torch.get_num_threads()), name
+        )
+        for causal in (False, True)
+        for name in ("ascending", "descending", "spt")
+    ]
+    return calibrate_cpu(schedules, head_dim, repeats=repeats, seed=seed)
+
+
+def _calibrate_cuda(device: str, seqlen: int, num_heads: int, head_dim: int, repeats: int, seed: int) -> Calibration:
+    schedules, seconds = [], []
+    for causal in (False, True):
+        workload = Workload(1, seqlen, num_heads, head_dim, causal, dtype=torch.bfloat16, device=device)
+        backward = Backward(workload, seed)
+        for name in backward.schedules():
+            run = (name, partial(backward.run, name))
+            timed = compare(name, run, run, repeats=repeats, warmup=3, synchronize=torch.cuda.synchronize)
+            schedules.append(plan(backward.problem, name, "canonical", Costs()))
+            seconds.append(float(np.median(timed.ours_seconds)))
+    return fit_costs(schedules, seconds)
 
 
 def calibrate_cpu(schedules: Sequence[Schedule], head_dim: int = 64, *, repeats: int = 5, seed: int = 0) -> Calibration:

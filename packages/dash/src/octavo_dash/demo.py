@@ -8,11 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
-
 from octavo_shared.claims import Finding, Setting
 from octavo_shared.datasets import digits
 from octavo_shared.figures import figure
+from torch import Tensor, nn
 
 from octavo_dash.attention import attention
 from octavo_dash.build import make_schedule
@@ -138,7 +137,7 @@ def demo(setting: Setting) -> Iterator[Finding]:
             f"two trainings on digits, {'under dash' if deterministic else 'in the atomic mode'}",
             f"{equal} of {len(first.names)} weight tensors equal bit for bit, max |Δ| = {divergence:.1e}",
             all_equal == deterministic,
-            f"{len(first.losses)} steps of 4 pages with 1,024 pixels; loss {first.losses[0]:.2f} → {first.losses[-1]:.2f}",
+            f"{len(first.losses)} steps of 4 pages of 1,024 pixels; loss {first.losses[0]:.2f} → {first.losses[-1]:.2f}",
             None if deterministic else _divergence_figure(pairs),
         )
     if setting.device == "cpu" and native_module() is not None:

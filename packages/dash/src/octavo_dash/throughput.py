@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from octavo_shared.timing import Comparison, compare
@@ -107,27 +109,34 @@ class Backward:
         return lambda: torch.autograd.grad(out, inputs, dout, retain_graph=True)
 
 
-def cpu_comparisons(workloads: Sequence[Workload], *, repeats: int = 7, tile_loop: bool = True) -> Iterator[Comparison]:
-    """Times every schedule on the CPU against the atomic mode, and the default against PyTorch.
+def comparisons(workload: Workload, *, repeats: int = 7, tile_loop: bool = False) -> Iterator[Comparison]:
+    """Times every schedule against the atomic mode, and the default against PyTorch, on the workload's device.
 
     Args:
-        workloads: What to run.
+        workload: What to run.
         repeats: Pairs of runs for each comparison.
-        tile_loop: Whether to time the plain loop over tiles on one thread too, which takes its time.
+        tile_loop: Whether to time the plain loop over tiles on one CPU thread too, which takes its time.
     """
-    for workload in workloads:
-        yield from _cpu_comparisons(workload, repeats, tile_loop)
-
-
-def _cpu_comparisons(workload: Workload, repeats: int, tile_loop: bool) -> Iterator[Comparison]:
     backward = Backward(workload)
-    atomic = ("atomic mode", partial(backward.run, deterministic=False))
+    on_gpu = workload.device.startswith("cuda")
+    settings: dict[str, Any] = {"repeats": repeats}
+    if on_gpu:
+        settings |= {"warmup": 3, "synchronize": torch.cuda.synchronize}
+
+    def against(name: str, run: Callable[[], object], peer: str, other: Callable[[], object]) -> Comparison:
+        result = compare(str(workload), (name, run), (peer, other), **settings)
+        seconds = statistics.median(result.ours_seconds)
+        return replace(result, figures={"TFLOPS": round(workload.backward_flops / seconds / 1e12, 4)})
+
+    atomic = partial(backward.run, deterministic=False)
     for name in backward.schedules():
-        yield compare(str(workload), (name, partial(backward.run, name)), atomic, repeats=repeats)
-    ours = ("auto", backward.run)
-    yield compare(str(workload), ours, ("torch SDPA backward", backward.torch_sdpa()), repeats=repeats)
+        yield against(name, partial(backward.run, name), "atomic mode", atomic)
+        if on_gpu and name != "ascending":
+            yield against(name, partial(backward.run, name), "ascending", partial(backward.run, "ascending"))
+    yield against("auto", backward.run, "torch SDPA backward", backward.torch_sdpa())
     if tile_loop:
-        yield compare(str(workload), ours, ("torch tile loop, one thread", _tile_loop(backward)), repeats=3)
+        settings["repeats"] = min(3, repeats)
+        yield against("auto", backward.run, "torch tile loop, one thread", _tile_loop(backward))
 
 
 def _tile_loop(backward: Backward) -> Callable[[], object]:
