@@ -28,7 +28,7 @@ class Calibration:
 
     Attributes:
         costs: c, r and ℓ, in seconds.
-        schedules: The names of the schedules that were timed.
+        schedules: The schedules that were timed, and the mask of each.
         measured: Seconds that each took.
         predicted: Seconds that the model gives each.
     """
@@ -47,7 +47,7 @@ class Calibration:
 def calibrate_device(
     device: str, seqlen: int = 2048, num_heads: int = 4, head_dim: int = 64, *, repeats: int = 5, seed: int = 0
 ) -> Calibration:
-    """Measures the costs of an attention layer's tasks: from clocks inside the tasks on a CPU, from whole times on a GPU.
+    """Measures the costs of an attention layer's tasks: by clocks inside them on a CPU, from whole passes on a GPU.
 
     Args:
         device: `"cpu"` or a CUDA device.
@@ -113,7 +113,7 @@ def calibrate_cpu(schedules: Sequence[Schedule], head_dim: int = 64, *, repeats:
     lags = np.concatenate([_lags(s, t) for s, t in flat])
     costs = Costs(compute, reduce, float(np.quantile(lags, 0.25)) if len(lags) else 0.0)
     measured = tuple(float(np.median([t.end.max() - t.start.min() for t in timelines])) for timelines in runs)
-    return Calibration(costs, tuple(s.name for s in schedules), measured, _predict(schedules, costs))
+    return Calibration(costs, tuple(map(_label, schedules)), measured, _predict(schedules, costs))
 
 
 def fit_costs(schedules: Sequence[Schedule], seconds: Sequence[float]) -> Calibration:
@@ -142,7 +142,7 @@ def fit_costs(schedules: Sequence[Schedule], seconds: Sequence[float]) -> Calibr
     starts = [np.log([per_task, per_task * hop]) for hop in (0.1, 1.0, 4.0)]
     fits = [least_squares(misfit, start, diff_step=1e-3) for start in starts]
     costs = _costs(*np.exp(min(fits, key=lambda fit: fit.cost).x))
-    return Calibration(costs, tuple(s.name for s in schedules), tuple(seconds), _predict(schedules, costs))
+    return Calibration(costs, tuple(map(_label, schedules)), tuple(seconds), _predict(schedules, costs))
 
 
 def _costs(task: float, hop: float) -> Costs:
@@ -178,6 +178,11 @@ def _lags(schedule: Schedule, timeline: cpu.Timeline) -> np.ndarray:
     ended = timeline.end[np.maximum(before, 0)]
     waited = (before >= 0) & (timeline.computed < ended)
     return np.maximum(0.0, timeline.turn - ended)[waited]
+
+
+def _label(schedule: Schedule) -> str:
+    masks = {"full" if g.full else "causal" if g.causal else "windowed" for g in schedule.problem.geometries}
+    return f"{schedule.name}, {'+'.join(sorted(masks))}"
 
 
 def _predict(schedules: Sequence[Schedule], costs: Costs) -> tuple[float, ...]:

@@ -155,9 +155,7 @@ def _latency(_: Setting) -> Finding:
     free = all(m == makespans["shift"][0] for s, m in zip(latencies, makespans["shift"], strict=True) if s <= 4)
     behind = "never behind ascending" if crossing is None else f"behind ascending from ℓ = {crossing:g} on"
     value = f"{'free' if free else 'not free'} up to ℓ = c; {behind}"
-    return Finding(
-        "", value, free and crossing is not None, "the model with latency is our reading (INFERRED)", picture
-    )
+    return Finding("", value, free and crossing is not None, "latency in the model is our reading (INFERRED)", picture)
 
 
 def _registers(_: Setting) -> Finding:
@@ -168,8 +166,8 @@ def _registers(_: Setting) -> Finding:
     more = symmetric.registers - descending.registers
     value = f"{more:+d} registers ({symmetric.registers} and {descending.registers}), {symmetric.spills} spilled bytes"
     note = (
-        "The paper's kernel computes the symmetric order in registers. Ours reads every order from a table, so that the "
-        "cost need not arise; where it does not, the paper's statement does not hold for this implementation."
+        "The paper's kernel computes the symmetric order in registers. Ours reads every order from a table, so that "
+        "the cost need not arise; where it does not, the paper's statement does not hold for this implementation."
     )
     return Finding("", value, more > 0 and symmetric.spills > 0, note)
 

@@ -42,9 +42,7 @@ SeqlenOption = Annotated[int | None, typer.Option("--seqlen", help="Tokens, for 
 BatchOption = Annotated[int, typer.Option("--batch", help="Sequences.", min=1)]
 BlockMOption = Annotated[int, typer.Option("--block-m", help="Rows of a query tile.", min=1)]
 BlockNOption = Annotated[int, typer.Option("--block-n", help="Columns of a key tile.", min=1)]
-SmsOption = Annotated[
-    int | None, typer.Option("--sms", help="Workers: key tiles if counted in tiles, else 132.", min=1)
-]
+SmsOption = Annotated[int | None, typer.Option("--sms", help="Workers; key tiles if counted in tiles, or 132.", min=1)]
 ComputeOption = Annotated[float, typer.Option("--compute", "-c", help="c, what the products of a task take.")]
 ReduceOption = Annotated[float, typer.Option("--reduce", "-r", help="r, what its addition takes.")]
 SyncOption = Annotated[float, typer.Option("--sync", "-l", help="ℓ, the latency of a signal.")]
@@ -75,8 +73,14 @@ class ProblemOptions:
         if self.seqlen is not None and self.tiles is not None:
             raise ValueError("--tiles and --seqlen describe the same thing; give one of them")
         if self.seqlen is None:
-            size = {"num_heads": self.batch * self.heads, "causal": self.causal, "sigma": self.sigma}
-            return Problem.tiles(self.tiles or 8, self.q_tiles, num_sms=self.sms, **size)
+            return Problem.tiles(
+                self.tiles or 8,
+                self.q_tiles,
+                num_heads=self.batch * self.heads,
+                causal=self.causal,
+                sigma=self.sigma,
+                num_sms=self.sms,
+            )
         return Problem.dense(
             self.batch,
             self.seqlen,
@@ -339,3 +343,7 @@ def bench(
                 console.print(f"{result.case}: {result.ours} is {result.speedup:.2f}× as fast as {result.peer}")
     if as_json:
         print_json(rows)
+
+
+if __name__ == "__main__":
+    app()

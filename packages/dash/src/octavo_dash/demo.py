@@ -130,6 +130,7 @@ def demo(setting: Setting) -> Iterator[Finding]:
         run = partial(train, deterministic=deterministic, seed=setting.seeds[0], device=setting.device)
         first, second = pairs[deterministic] = run(), run()
         equal, divergence = first.equal_tensors(second), first.divergence(second)[-1]
+        losses = f"loss {first.losses[0]:.2f} to {first.losses[-1]:.2f}"
         all_equal = equal == len(first.names)
         if not deterministic and setting.device == "cpu" and native_module() is None:
             continue  # without the compiled module there is no atomic mode to show
@@ -137,7 +138,7 @@ def demo(setting: Setting) -> Iterator[Finding]:
             f"two trainings on digits, {'under dash' if deterministic else 'in the atomic mode'}",
             f"{equal} of {len(first.names)} weight tensors equal bit for bit, max |Δ| = {divergence:.1e}",
             all_equal == deterministic,
-            f"{len(first.losses)} steps of 4 pages of 1,024 pixels; loss {first.losses[0]:.2f} → {first.losses[-1]:.2f}",
+            f"{len(first.losses)} steps, 4 pages of 1,024 pixels each; {losses}",
             None if deterministic else _divergence_figure(pairs),
         )
     if setting.device == "cpu" and native_module() is not None:

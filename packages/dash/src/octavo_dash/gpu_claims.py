@@ -57,11 +57,12 @@ def _best_against_ascending(setting: Setting) -> Finding:
 
 
 def _bit_equal(setting: Setting) -> Finding:
-    deterministic, atomic = [], []
+    deterministic: list[int] = []
+    atomic: list[int] = []
     for causal in (False, True):
         backward = Backward(workload(4096, 128, causal, setting.device))
-        for name in backward.schedules():
-            deterministic.append(_patterns(partial(backward.run, name), setting.device))
+        schedules = backward.schedules()
+        deterministic += [_patterns(partial(backward.run, name), setting.device) for name in schedules]
         atomic.append(_patterns(partial(backward.run, deterministic=False), setting.device))
     value = f"deterministic: at most {max(deterministic)} pattern in 200 runs; atomic: {min(atomic)} or more"
     return Finding("", value, max(deterministic) == 1 and min(atomic) >= 2)
