@@ -23,7 +23,7 @@ def test_pictures_are_written_in_both_formats_and_nothing_else(tmp_path):
     picture = gantt([simulate(make_schedule(Problem.tiles(3), "shift"), 4, 1)])
     assert save(picture, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in save(picture, tmp_path / "a.svg").read_bytes()
-    with pytest.raises(ValueError, match="as .png or .svg; got 'a.pdf'"):
+    with pytest.raises(ValueError, match=r"as \.png or \.svg; got 'a.pdf'"):
         save(picture, tmp_path / "a.pdf")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
 

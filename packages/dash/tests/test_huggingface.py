@@ -36,7 +36,7 @@ def models(name):
     model_class, config_class, extra = MODELS[name]
     torch.manual_seed(0)
     ours = model_class._from_config(config_class(**SIZE, **extra), attn_implementation="dash").double()
-    theirs = model_class._from_config(config_class(**SIZE, **extra), attn_implementation="eager").double()
+    theirs = model_class._from_config(config_class(**SIZE, **extra), attn_implementation="sdpa").double()
     theirs.load_state_dict(ours.state_dict())
     return ours.eval(), theirs.eval()
 
@@ -46,7 +46,7 @@ def tokens(batch=2, length=90):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_losses_and_gradients_are_those_of_eager_attention(name):
+def test_losses_and_gradients_are_those_of_sdpa(name):
     ids = tokens()
     losses, gradients = [], []
     for model in models(name):

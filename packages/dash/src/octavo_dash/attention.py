@@ -14,9 +14,6 @@ from octavo_dash.longest_path import Costs
 from octavo_dash.ops import attention_op
 from octavo_dash.problem import UNBOUNDED, causal_window
 
-HEAD_DIMS = (32, 64, 96, 128, 192, 256)
-"""The head dimensions that kernels exist for."""
-
 Layout = Literal["blhd", "bhld"]
 
 
@@ -200,7 +197,6 @@ def _packed(
     order: Order,
     costs: Costs | None,
 ) -> tuple[Tensor, Tensor]:
-    _check(q, k, v)
     window = causal_window(window_size, causal)
     if len(window_size) != 2 or min(window) < UNBOUNDED:
         raise ValueError(f"window_size must be two numbers of at least 0, or -1 for no limit; got {window_size}")
@@ -220,22 +216,3 @@ def _packed(
         order,
         [costs.compute, costs.reduce, costs.sync],
     )
-
-
-def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
-    if not q.dtype == k.dtype == v.dtype:
-        raise TypeError(f"q, k and v must have one dtype; got {q.dtype}, {k.dtype} and {v.dtype}")
-    supported = (torch.float16, torch.bfloat16, torch.float32, *(() if q.is_cuda else (torch.float64,)))
-    if q.dtype not in supported:
-        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in supported)
-        raise TypeError(f"q, k and v must be one of {names} on {q.device.type}; got {q.dtype}")
-    if not q.device == k.device == v.device:
-        raise ValueError(f"q, k and v must be on one device; got {q.device}, {k.device} and {v.device}")
-    if not q.shape[-1] == k.shape[-1] == v.shape[-1]:
-        raise ValueError(f"q, k and v must have one head_dim; got {q.shape[-1]}, {k.shape[-1]} and {v.shape[-1]}")
-    if q.shape[-1] not in HEAD_DIMS:
-        raise NotImplementedError(f"head_dim must be one of {', '.join(map(str, HEAD_DIMS))}; got {q.shape[-1]}")
-    if k.shape[-2] != v.shape[-2]:
-        raise ValueError(f"k and v must have one number of heads; got {k.shape[-2]} and {v.shape[-2]}")
-    if k.shape[-2] == 0 or q.shape[-2] % k.shape[-2]:
-        raise ValueError(f"heads of q must be a multiple of those of k; got {q.shape[-2]} and {k.shape[-2]}")

@@ -208,6 +208,8 @@ def verify(
     problems = list(grid(range(1, max_tiles + 1), range(1, max_heads + 1)))
     chunks = [problems[i : i + 64] for i in range(0, len(problems), 64)]
 
+    console.print(f"{len(problems):,} problems, every schedule under both orders")
+
     def verify_chunk(chunk: list[Problem]) -> Verdict:
         verdict = Verdict()
         for problem in chunk:
@@ -217,7 +219,7 @@ def verify(
     total = Verdict()
     with usage_errors():
         results = Parallel(n_jobs=workers, return_as="generator")(delayed(verify_chunk)(chunk) for chunk in chunks)
-        for verdict in track(results, f"{len(problems):,} problems", len(chunks), console=console):
+        for verdict in track(results, "validating", len(chunks), console=console):
             total.add(verdict)
     if as_json:
         print_json({"valid": total.valid, "refused": dict(total.refused), "invalid": total.invalid})

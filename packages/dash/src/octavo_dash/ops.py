@@ -19,6 +19,36 @@ CPU_WORKERS = 64
 additions does not depend on the number of threads."""
 
 
+HEAD_DIMS = (32, 64, 96, 128, 192, 256)
+"""The head dimensions that kernels exist for."""
+
+
+def check_inputs(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Refuses tensors that the kernels would misread.
+
+    Raises:
+        TypeError: Different dtypes, or one that is not supported.
+        ValueError: Different devices, head dimensions or lengths, or heads that do not divide.
+        NotImplementedError: A head dimension that there is no kernel for.
+    """
+    if not q.dtype == k.dtype == v.dtype:
+        raise TypeError(f"q, k and v must have one dtype; got {q.dtype}, {k.dtype} and {v.dtype}")
+    supported = (torch.float16, torch.bfloat16, torch.float32, *(() if q.is_cuda else (torch.float64,)))
+    if q.dtype not in supported:
+        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in supported)
+        raise TypeError(f"q, k and v must be one of {names} on {q.device.type}; got {q.dtype}")
+    if not q.device == k.device == v.device:
+        raise ValueError(f"q, k and v must be on one device; got {q.device}, {k.device} and {v.device}")
+    if not q.shape[-1] == k.shape[-1] == v.shape[-1]:
+        raise ValueError(f"q, k and v must have one head_dim; got {q.shape[-1]}, {k.shape[-1]} and {v.shape[-1]}")
+    if q.shape[-1] not in HEAD_DIMS:
+        raise NotImplementedError(f"head_dim must be one of {', '.join(map(str, HEAD_DIMS))}; got {q.shape[-1]}")
+    if k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"k and v must have one number of heads; got {k.shape[-2]} and {v.shape[-2]}")
+    if k.shape[-2] == 0 or q.shape[-2] % k.shape[-2]:
+        raise ValueError(f"heads of q must be a multiple of those of k; got {q.shape[-2]} and {k.shape[-2]}")
+
+
 def problem_of(
     q: Tensor,
     k: Tensor,
@@ -118,6 +148,7 @@ def attention_op(
         The output, like `q`; and for each head and query the logarithm of the sum of exponentials, `[heads, total_q]`
         in float32 (float64 for float64).
     """
+    check_inputs(q, k, v)
     problem = problem_of(q, k, cu_seqlens_q, cu_seqlens_k, batch, window)
     if deterministic:
         plan(problem, schedule, order, Costs(*costs))  # type: ignore[arg-type]  # fails before any work is done
@@ -130,6 +161,7 @@ def attention_op(
 
 @attention_op.register_fake
 def _attention_fake(q: Tensor, k: Tensor, v: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+    check_inputs(q, k, v)
     dtype = torch.promote_types(q.dtype, torch.float32)
     return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[1], q.shape[0], dtype=dtype)
 
