@@ -15,6 +15,7 @@ def test_every_task_is_drawn_once_and_waits_are_marked():
         bars = [len(c.get_paths()) for c in axes.collections if isinstance(c, PolyCollection)]
         waiting = int((trace.stalls > 0).sum())
         assert bars == [32, 32, *([waiting] if waiting else [])]
+        assert axes.get_xlim() == (0, traces[0].makespan)
         assert f"makespan {trace.makespan:g}" in axes.get_title(loc="left")
     assert png(picture).startswith(b"\x89PNG")
 

@@ -52,14 +52,14 @@ class PageReader(nn.Module):
     def __init__(self, attend: Callable[[Tensor, Tensor, Tensor], Tensor], width: int = 64, num_heads: int = 2) -> None:
         """See `Block` for `attend`."""
         super().__init__()
-        self.pixel = nn.Linear(1, width)
-        self.position = nn.Parameter(0.5 * torch.randn(64 * IMAGES_PER_PAGE, width))
+        self.pixel = nn.Parameter(torch.randn(64, width))
+        self.position = nn.Parameter(0.1 * torch.randn(64 * IMAGES_PER_PAGE, width))
         self.blocks = nn.Sequential(*(Block(width, num_heads, attend) for _ in range(2)))
         self.head = nn.Linear(width, 10)
 
     def forward(self, pages: Tensor) -> Tensor:
         """Pixels `[batch, images, 64]` to logits `[batch, images, 10]`."""
-        x = self.blocks(self.pixel(pages.flatten(1)[..., None]) + self.position)
+        x = self.blocks((pages[..., None] * self.pixel).flatten(1, 2) + self.position)
         return self.head(x.unflatten(1, (IMAGES_PER_PAGE, 64)).mean(dim=2))
 
 
@@ -82,7 +82,7 @@ class Training:
         return [float((a - b).abs().max()) for a, b in zip(self.weights, other.weights, strict=True)]
 
 
-def train(*, deterministic: bool, steps: int = 20, seed: int = 0, device: str = "cpu") -> Training:
+def train(*, deterministic: bool, steps: int = 30, seed: int = 0, device: str = "cpu") -> Training:
     """Trains a `PageReader` from a fixed start on a fixed order of pages.
 
     Args:
@@ -97,7 +97,7 @@ def train(*, deterministic: bool, steps: int = 20, seed: int = 0, device: str = 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = PageReader(partial(attention, deterministic=deterministic)).to(device)  # type: ignore[arg-type]
-    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=5e-3)
     losses, weights = [], []
     for _ in range(steps):
         chosen = torch.randint(len(images), (4, IMAGES_PER_PAGE), generator=generator)

@@ -38,6 +38,7 @@ def gantt(traces: Sequence[Trace], *, unit: str = "") -> Figure:
     picture, rows = figures(len(traces), width=10.0, height=min(30.0, sum(heights)), height_ratios=heights)
     for axes, trace in zip(rows, traces, strict=True):
         _draw(axes, trace)
+    rows[-1].set_xlim(0, max(trace.makespan for trace in traces))  # the axes share it
     rows[-1].set_xlabel(f"time [{unit}]" if unit else "time")
     return picture
 
@@ -57,7 +58,6 @@ def _draw(axes: Axes, trace: Trace) -> None:
             middle = (trace.start[task] + computed[task]) / 2
             label = f"{schedule.kv[task]},{schedule.q[task]}"
             axes.text(middle, sm[task], label, ha="center", va="center", fontsize=6)
-    axes.set_xlim(0, trace.makespan)
     axes.set_ylim(schedule.problem.num_sms - 0.5, -0.5)
     axes.set_ylabel("SM")
     axes.set_yticks(range(0, schedule.problem.num_sms, max(1, schedule.problem.num_sms // 8)))
