@@ -23,6 +23,8 @@ HANGS = "import time\nimport pytest\n\n@pytest.mark.gpu\ndef test_device():\n   
 def test_marked_tests_are_collected_and_the_others_not_even_imported(place):
     folder = place.package("marked", SKIPS)
     (folder / "tests" / "test_other.py").write_text(NEEDS_MORE)
+    file = folder / "pyproject.toml"
+    file.write_text(file.read_text() + 'addopts = ["--an-option-of-a-plugin-that-is-not-here"]\n')
     place.package("unmarked", NEEDS_MORE)
     done = place.octavo("gpu", "--out", "results")
     assert done.returncode == 0, done.stdout
@@ -44,14 +46,6 @@ def test_hanging_piece_is_named_and_the_next_runs(place):
     assert time.monotonic() - start < 40
     assert "hangs tests: timed out after" in done.stdout
     assert "marked tests: not run: no time left" in done.stdout
-
-
-def test_plugins_of_the_workspace_are_not_needed(place):
-    folder = place.package("marked", SKIPS)
-    file = folder / "pyproject.toml"
-    file.write_text(file.read_text() + 'addopts = ["--an-option-of-a-plugin-that-is-not-here"]\n')
-    done = place.octavo("gpu")
-    assert done.returncode == 0, done.stdout
 
 
 def test_what_one_piece_leaves_is_there_for_the_next():

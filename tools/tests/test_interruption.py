@@ -56,8 +56,8 @@ def test_signal_leaves_nothing_running(place, number):
 
 def test_timeout_leaves_nothing_running(place):
     folder = place.package("sleeps", SLEEPER)
-    done = place.octavo("test", "--timeout", "8")
+    done = place.octavo("test", "--timeout", "4")
     assert done.returncode == 1
-    assert "timed out after 8 s" in done.stdout
+    assert "timed out after 4 s" in done.stdout
     pids = [int(word) for word in (folder / "tests" / "pids").read_text().split()]
     wait_for(lambda: all(gone(pid) for pid in pids), 10)

@@ -31,6 +31,7 @@ def scratch(place):
     done = place.octavo("new", "scratch", "--no-install", "--title", "A title", "--purpose", "Sums that stay whole")
     assert done.returncode == 0, done.stdout
     place.publish("scratch", "octavo_scratch.claims:PAPER")
+    place.plugins = True
     return place.root / "packages" / "scratch"
 
 

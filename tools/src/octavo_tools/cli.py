@@ -88,12 +88,13 @@ def claims(
     json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output, the rest elsewhere.")] = False,
 ) -> None:
     """Runs the papers' claims and says which hold."""
-    from octavo_tools.presenting import run_all_claims
-
     console = Console(stderr=json)
     with _usage_errors():
         workspace = _packages(read_workspace(Path.cwd()), slugs)
         setting = _setting(device, seed)
+    # Only now: reading the options has to be quick, and drawing is heavy.
+    from octavo_tools.presenting import run_all_claims
+
     _finish(run_all_claims(workspace, tuple(scale or ()), setting, report, console, as_json=json))
 
 
@@ -105,11 +106,12 @@ def demo(
     device: Device = "cpu",
 ) -> None:
     """Shows each method at work on real input, and writes a report with the figures."""
-    from octavo_tools.presenting import run_all_demos
-
     with _usage_errors():
         workspace = _packages(read_workspace(Path.cwd()), slugs)
         setting = _setting(device, seed)
+    # Only now: reading the options has to be quick, and drawing is heavy.
+    from octavo_tools.presenting import run_all_demos
+
     _finish(run_all_demos(workspace, setting, out, Console()))
 
 
