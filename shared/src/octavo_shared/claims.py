@@ -84,6 +84,10 @@ class Claim:
     seconds: float
     check: Callable[[Setting], Finding]
 
+    def runs_on(self, device: str) -> bool:
+        """Whether the device is one that the claim can be measured on."""
+        return self.scale is not Scale.GPU or device.startswith("cuda")
+
 
 @dataclass(frozen=True)
 class Paper:
@@ -141,7 +145,7 @@ def measure(claim: Claim, setting: Setting) -> Outcome:
 
     A claim at GPU scale is not run unless the setting's device is a CUDA device.
     """
-    if claim.scale is Scale.GPU and not setting.device.startswith("cuda"):
+    if not claim.runs_on(setting.device):
         return Outcome(claim, Status.NOT_RUN, Finding("", "—", note="needs a CUDA device"), 0.0)
     start = time.perf_counter()
     try:

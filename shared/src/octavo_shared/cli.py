@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
-from octavo_shared.claims import Finding, Outcome, Paper, Scale, Setting, Status
-from octavo_shared.display import run_claims, run_demo
+from octavo_shared.claims import Claim, Finding, Outcome, Paper, Scale, Setting, Status
+from octavo_shared.display import Interrupted, run_claims, run_demo
+from octavo_shared.figures import save
+from octavo_shared.report import Section, write_report
+
+Result = TypeVar("Result")
 
 SeedOption = Annotated[int, typer.Option("--seed", help="First seed; further runs count up from it.", min=0)]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
@@ -33,8 +40,11 @@ def console_for(as_json: bool) -> Console:
 
 def usage_error(message: str) -> NoReturn:
     """Ends the command as one that was called wrongly: the message on standard error, exit status 2."""
-    Console(stderr=True).print(f"[bold red]error:[/] {message}", highlight=False)
+    Console(stderr=True).print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
     raise typer.Exit(2)
+
+
+_WRONG_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 
 @contextmanager
@@ -42,8 +52,8 @@ def usage_errors() -> Iterator[None]:
     """Turns errors that say what is wrong with the input into exit status 2, an interruption into 130."""
     try:
         yield
-    except (ValueError, TypeError, NotImplementedError, FileNotFoundError, ImportError) as error:
-        usage_error(str(error).replace("[", "\\["))
+    except (ValueError, TypeError, NotImplementedError, ImportError, *_WRONG_PATHS) as error:
+        usage_error(str(error))
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted")
         raise typer.Exit(130) from None
@@ -60,14 +70,21 @@ def resolve_device(device: str) -> str:
     kind, _, index = device.partition(":")
     if kind not in ("auto", "cuda") or (index and not index.isdigit()) or (kind == "auto" and index):
         raise ValueError(f"--device must be auto, cpu, cuda or cuda:N; got {device!r}")
-    import torch
-
-    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    found = _cuda_devices()
     if device == "auto":
         return "cuda" if found else "cpu"
     if int(index or 0) >= found:
-        raise ValueError(f"--device {device} is not there: this machine has {found} CUDA devices")
+        raise ValueError(f"--device {device} is not there: the number of CUDA devices that PyTorch finds is {found}")
     return device
+
+
+def _cuda_devices() -> int:
+    """How many there are; none where there is no PyTorch to use them."""
+    if importlib.util.find_spec("torch") is None:
+        return 0
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def resolve_dtype(dtype: str) -> Any:
@@ -99,9 +116,8 @@ def finding_record(finding: Finding) -> dict[str, Any]:
     return {"what": finding.what, "value": finding.value, "holds": finding.holds, "note": finding.note}
 
 
-def outcome_record(outcome: Outcome) -> dict[str, Any]:
-    """An outcome without its figure, for JSON."""
-    claim = outcome.claim
+def claim_record(claim: Claim) -> dict[str, Any]:
+    """A claim without its check, for JSON."""
     return {
         "name": claim.name,
         "statement": claim.statement,
@@ -109,6 +125,14 @@ def outcome_record(outcome: Outcome) -> dict[str, Any]:
         "paper": claim.paper,
         "relation": claim.relation,
         "scale": claim.scale.value,
+        "expected_seconds": claim.seconds,
+    }
+
+
+def outcome_record(outcome: Outcome) -> dict[str, Any]:
+    """An outcome without its figure, for JSON."""
+    return {
+        **claim_record(outcome.claim),
         "status": outcome.status.value,
         "ours": outcome.finding.value,
         "note": outcome.finding.note,
@@ -122,7 +146,11 @@ def failed(outcomes: Sequence[Outcome]) -> bool:
 
 
 def add_paper_commands(app: typer.Typer, paper: Paper) -> None:
-    """Adds `demo` and `claims` to a package's command."""
+    """Adds `demo` and `claims` to a package's command.
+
+    Both end with status 0 if all came out as it should, 1 if something did not, 2 if they were called wrongly, and 130
+    if they were interrupted; what was found until then is in the report all the same.
+    """
 
     @app.command()
     def demo(
@@ -131,16 +159,18 @@ def add_paper_commands(app: typer.Typer, paper: Paper) -> None:
         """Show the method at work on real input, and write a report."""
         console = console_for(as_json)
         with usage_errors():
-            findings = run_demo(paper, setting_of(seed, device), console)
-            _write(paper, findings, (), out, console)
+            setting = setting_of(seed, device)
+            folder = _made(out or Path("octavo-report"))
+        findings, interrupted = _as_far_as_it_comes(lambda: run_demo(paper, setting, console), as_json=as_json)
+        _write(Section(paper, findings=findings), folder, console, figures=out is not None)
         if as_json:
             print_json([finding_record(finding) for finding in findings])
-        raise typer.Exit(int(any(finding.holds is False for finding in findings)))
+        _end(any(finding.holds is False for finding in findings), interrupted=interrupted)
 
     @app.command()
     def claims(
         names: Annotated[list[str] | None, typer.Argument(help="Claims to measure; all if none is named.")] = None,
-        scale: Annotated[list[Scale] | None, typer.Option(help="Only claims of this scale.")] = None,
+        scale: Annotated[list[Scale] | None, typer.Option(help="Only claims of this scale; may be repeated.")] = None,
         show: Annotated[bool, typer.Option("--list", help="List the claims and measure none.")] = False,
         seed: SeedOption = 0,
         device: DeviceOption = "auto",
@@ -152,31 +182,66 @@ def add_paper_commands(app: typer.Typer, paper: Paper) -> None:
         with usage_errors():
             chosen = paper.select(names or (), scale or ())
             if show:
-                for claim in chosen:
-                    console.print(f"[bold]{claim.name}[/]  {claim.scale}, about {claim.seconds:g} s, {claim.source}")
-                    console.print(f"    {claim.statement}", highlight=False)
+                _list(chosen, console, as_json=as_json)
                 return
-            [(_, outcomes)] = run_claims([(paper, chosen)], setting_of(seed, device), console)
-            if out:
-                _write(paper, (), outcomes, out, console)
+            setting = setting_of(seed, device)
+            folder = _made(out) if out else None
+        measured, interrupted = _as_far_as_it_comes(
+            lambda: run_claims([(paper, chosen)], setting, console), as_json=as_json
+        )
+        [(_, outcomes)] = measured
+        if folder:
+            _write(Section(paper, outcomes=outcomes), folder, console, figures=True)
         if as_json:
             print_json([outcome_record(outcome) for outcome in outcomes])
-        raise typer.Exit(int(failed(outcomes)))
+        _end(failed(outcomes), interrupted=interrupted)
 
 
-def _write(
-    paper: Paper, findings: Sequence[Finding], outcomes: Sequence[Outcome], out: Path | None, console: Console
-) -> None:
-    """The report; with `out` every figure beside it, as PNG and SVG."""
-    from octavo_shared.figures import save
-    from octavo_shared.report import Section, write_report
+def _as_far_as_it_comes(work: Callable[[], list[Result]], *, as_json: bool) -> tuple[list[Result], bool]:
+    """Does the work; returns what came of it, and whether the user interrupted it.
 
-    folder = out or Path("octavo-report")
-    named = [(f"{paper.slug}-demo-{i}", finding) for i, finding in enumerate(findings, 1)]
-    named += [(f"{paper.slug}-{outcome.claim.name}", outcome.finding) for outcome in outcomes]
-    report = write_report(folder / f"{paper.slug}.html", [Section(paper, findings, outcomes)], paper.title)
-    for name, finding in named if out else ():
+    Whatever a check prints must not come between the lines of JSON.
+    """
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        try:
+            return work(), False
+        except Interrupted as stop:
+            return stop.results, True
+        except ImportError as error:  # an extra that the demonstration needs
+            usage_error(str(error))
+
+
+def _end(failure: bool, *, interrupted: bool) -> NoReturn:
+    if interrupted:
+        Console(stderr=True).print("interrupted")
+        raise typer.Exit(130)
+    raise typer.Exit(int(failure))
+
+
+def _made(folder: Path) -> Path:
+    """Makes the folder, before the work rather than after it: by then a name that cannot be one would cost the work."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _list(claims: Sequence[Claim], console: Console, *, as_json: bool) -> None:
+    if as_json:
+        print_json([claim_record(claim) for claim in claims])
+        return
+    for claim in claims:
+        title = (claim.name, "bold")
+        console.print(Text.assemble(title, f"  {claim.source}, {claim.scale}, about {claim.seconds:g} s"))
+        console.print(Padding(Text(claim.statement), (0, 0, 0, 4)))
+
+
+def _write(section: Section, folder: Path, console: Console, *, figures: bool) -> None:
+    """Writes the report, with `figures` every figure beside it too, as PNG and SVG."""
+    paper = section.paper
+    report = write_report(folder / f"{paper.slug}.html", [section], paper.title)
+    named = [(f"{paper.slug}-demo-{i}", finding) for i, finding in enumerate(section.findings, 1)]
+    named += [(f"{paper.slug}-{outcome.claim.name}", outcome.finding) for outcome in section.outcomes]
+    for name, finding in named if figures else ():
         for suffix in (".png", ".svg"):
             if finding.figure:
                 save(finding.figure, folder / f"{name}{suffix}")
-    console.print(f"report: {report.resolve()}", soft_wrap=True)
+    console.print(Text(f"report: {report.resolve()}"), soft_wrap=True)
