@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from octavo_shared.claims import Scale, Setting
+from octavo_shared.claims import Scale
+from octavo_shared.cli import DeviceOption, JsonOption, SeedOption, setting_of
 from rich.console import Console
 
 from octavo_tools.workspace import Workspace, WorkspaceError, read_workspace
@@ -25,7 +24,6 @@ app = typer.Typer(
 
 Slugs = Annotated[list[str] | None, typer.Argument(metavar="[SLUG]...", help="Packages; all where none is named.")]
 Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time limit of each.")]
-Device = Annotated[str, typer.Option(help="Where to run: cpu, cuda, or cuda:1.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="How many run side by side; as many as cores by default.")]
 
 
@@ -83,32 +81,32 @@ def claims(
     slugs: Slugs = None,
     scale: Annotated[list[Scale] | None, typer.Option(help="Only claims of this scale; may be repeated.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write an HTML page there.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The first of three seeds.", min=0)] = None,
-    device: Device = "cpu",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output, the rest elsewhere.")] = False,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
 ) -> None:
     """Runs the papers' claims and says which hold."""
-    console = Console(stderr=json)
+    console = Console(stderr=as_json)
     with _usage_errors():
         workspace = _packages(read_workspace(Path.cwd()), slugs)
-        setting = _setting(device, seed)
+        setting = setting_of(seed, device)
     # Only now: reading the options has to be quick, and drawing is heavy.
     from octavo_tools.presenting import run_all_claims
 
-    _finish(run_all_claims(workspace, tuple(scale or ()), setting, report, console, as_json=json))
+    _finish(run_all_claims(workspace, tuple(scale or ()), setting, report, console, as_json=as_json))
 
 
 @app.command()
 def demo(
     slugs: Slugs = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("octavo-report"),
-    seed: Annotated[int | None, typer.Option(help="The first of three seeds.", min=0)] = None,
-    device: Device = "cpu",
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
 ) -> None:
     """Shows each method at work on real input, and writes a report with the figures."""
     with _usage_errors():
         workspace = _packages(read_workspace(Path.cwd()), slugs)
-        setting = _setting(device, seed)
+        setting = setting_of(seed, device)
     # Only now: reading the options has to be quick, and drawing is heavy.
     from octavo_tools.presenting import run_all_demos
 
@@ -116,13 +114,13 @@ def demo(
 
 
 @app.command()
-def bench(slugs: Slugs = None, device: Device = "cpu", timeout: Timeout = 900.0) -> None:
+def bench(slugs: Slugs = None, device: DeviceOption = "cpu", timeout: Timeout = 900.0) -> None:
     """Runs the benchmarks: ours against a named peer and against the last run."""
     from octavo_tools.benchmarks import run_benchmarks
 
     with _usage_errors():
         workspace = _packages(read_workspace(Path.cwd()), slugs)
-        _setting(device, None)
+        device = setting_of(0, device).device
     _finish(run_benchmarks(workspace, device, timeout, Console()))
 
 
@@ -215,24 +213,10 @@ def _usage_errors() -> Iterator[None]:
     """Turns a request for something that does not exist into a message and exit status 2."""
     try:
         yield
-    except WorkspaceError as error:
+    # ValueError: from the common options, such as an unknown device. ImportError: no torch to look for a GPU with.
+    except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
 
 
 def _finish(success: bool) -> None:
     raise typer.Exit(0 if success else 1)
-
-
-def _setting(device: str, seed: int | None) -> Setting:
-    """Returns the setting for these options.
-
-    Raises:
-        WorkspaceError: The device is unknown or not there.
-    """
-    from octavo_tools.gpu import gpu_name
-
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-        raise WorkspaceError(f"--device must be cpu, cuda or cuda:N, not {device!r}")
-    if device != "cpu" and not gpu_name(dict(os.environ)):
-        raise WorkspaceError(f"--device {device}: there is no CUDA device here")
-    return Setting(device) if seed is None else Setting(device, (seed, seed + 1, seed + 2))
