@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from octavo_tools.gpu import Row, gpu_name, run_pieces
 from rich.console import Console
 
@@ -36,6 +37,7 @@ def test_marked_tests_are_collected_and_the_others_not_even_imported(place):
         assert "no CUDA device here" in table
 
 
+@pytest.mark.slow
 def test_hanging_piece_is_named_and_the_next_runs(place):
     place.package("hangs", HANGS)
     place.package("marked", SKIPS)

@@ -41,7 +41,7 @@ def test_tests_ruff_claims_and_bench_pass_untouched(place, scratch):
         assert done.returncode == 0, done.stdout
     done = place.octavo("test", "scratch")
     assert done.returncode == 0, done.stdout
-    done = place.octavo("claims", "scratch", "--report", "page")
+    done = place.octavo("claims", "scratch", "--report", "page", "--device", "cpu")
     assert done.returncode == 0, done.stdout
     assert "smaller-error" in (place.root / "page" / "index.html").read_text()
     done = place.octavo("list")

@@ -21,7 +21,7 @@ def readme(member: Member) -> Iterator[Breach]:
     text = _text(member)
     headings = re.findall(r"^## +(.+?)\s*$", text, flags=re.MULTILINE)
     for section in SECTIONS if text else ():
-        if section.lower() not in (heading.lower() for heading in headings):
+        if not any(heading.lower().startswith(section.lower()) for heading in headings):
             yield Breach(member.slug, "readme", f"README.md has no section '{section}'", f"add '## {section}'")
     if text and not python_blocks(_section(text, "Quickstart")):
         yield Breach(member.slug, "readme", "the quickstart shows no Python", "add a ```python block that runs")
