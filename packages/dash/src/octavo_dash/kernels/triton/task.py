@@ -19,37 +19,47 @@ def visible(rows, columns, len_q, len_k, LEFT: tl.constexpr, RIGHT: tl.constexpr
 
 
 @triton.jit
+def tile_offsets(rows, row_stride, BLOCK_D: tl.constexpr):
+    """Where the elements of a tile lie behind the start of their sequence: 32 bits, the host checks that they suffice."""
+    return rows[:, None] * row_stride + tl.arange(0, BLOCK_D)[None, :]
+
+
+@triton.jit
+def tile_mask(rows, length, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):
+    """What of a tile lies inside the sequence and inside head_dim."""
+    if HEAD_DIM == BLOCK_D:
+        return (rows < length)[:, None]
+    else:
+        return (rows < length)[:, None] & (tl.arange(0, BLOCK_D) < HEAD_DIM)[None, :]
+
+
+@triton.jit
 def load_tile(base, rows, length, row_stride, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):
     """Rows of a packed tensor, zero beyond the sequence and beyond head_dim."""
-    columns = tl.arange(0, BLOCK_D)
-    pointers = base + rows.to(tl.int64)[:, None] * row_stride + columns[None, :]
-    return tl.load(pointers, mask=(rows < length)[:, None] & (columns < HEAD_DIM)[None, :], other=0.0)
+    mask = tile_mask(rows, length, HEAD_DIM, BLOCK_D)
+    return tl.load(base + tile_offsets(rows, row_stride, BLOCK_D), mask=mask, other=0.0)
 
 
 @triton.jit
 def store_tile(base, value, rows, length, row_stride, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):
     """The way back; what lies beyond the sequence is left alone."""
-    columns = tl.arange(0, BLOCK_D)
-    pointers = base + rows.to(tl.int64)[:, None] * row_stride + columns[None, :]
-    mask = (rows < length)[:, None] & (columns < HEAD_DIM)[None, :]
-    tl.store(pointers, value.to(base.dtype.element_ty), mask=mask)
+    mask = tile_mask(rows, length, HEAD_DIM, BLOCK_D)
+    tl.store(base + tile_offsets(rows, row_stride, BLOCK_D), value.to(base.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def add_tile(base, value, rows, length, row_stride, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):
     """Adds to rows of an accumulator past the first-level cache, which other processors do not see."""
-    columns = tl.arange(0, BLOCK_D)
-    pointers = base + rows.to(tl.int64)[:, None] * row_stride + columns[None, :]
-    mask = (rows < length)[:, None] & (columns < HEAD_DIM)[None, :]
+    mask = tile_mask(rows, length, HEAD_DIM, BLOCK_D)
+    pointers = base + tile_offsets(rows, row_stride, BLOCK_D)
     tl.store(pointers, tl.load(pointers, mask=mask, other=0.0, cache_modifier=".cg") + value, mask=mask)
 
 
 @triton.jit
 def atomic_add_tile(base, value, rows, length, row_stride, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):
     """Adds to rows of an accumulator in the order of completion."""
-    columns = tl.arange(0, BLOCK_D)
-    pointers = base + rows.to(tl.int64)[:, None] * row_stride + columns[None, :]
-    tl.atomic_add(pointers, value, mask=(rows < length)[:, None] & (columns < HEAD_DIM)[None, :], sem="relaxed")
+    mask = tile_mask(rows, length, HEAD_DIM, BLOCK_D)
+    tl.atomic_add(base + tile_offsets(rows, row_stride, BLOCK_D), value, mask=mask, sem="relaxed")
 
 
 @triton.jit
