@@ -31,7 +31,7 @@ def test_new_package_keeps_all_rules(place, package):
     assert breaches(place) == []
     done = place.octavo("check")
     assert done.returncode == 0, done.stdout
-    assert "1 members keep the rules" in done.stdout
+    assert "breaches: 0, in 1 of the" in done.stdout
 
 
 METADATA = [
@@ -188,7 +188,7 @@ def test_broken_pyproject_and_the_others(place, package):
     done = place.octavo("check")
     assert done.returncode == 1
     assert "broken [metadata] broken/pyproject.toml cannot be read" in done.stdout
-    assert "1 breaches in 2 members" in done.stdout
+    assert "breaches: 1, in 2 of the" in done.stdout
 
 
 def test_unknown_package(place, package):

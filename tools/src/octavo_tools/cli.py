@@ -176,8 +176,7 @@ def check(slugs: Slugs = None) -> None:
     for breach in breaches:
         console.print(f"{breach.slug} [{breach.rule}] {breach.problem}", markup=False, soft_wrap=True, highlight=False)
         console.print(f"    → {breach.remedy}", markup=False, soft_wrap=True, highlight=False)
-    members = len(chosen.members) + len(chosen.broken)
-    console.print(f"{len(breaches)} breaches in {members} members" if breaches else f"{members} members keep the rules")
+    console.print(f"breaches: {len(breaches)}, in {len(chosen.slugs)} of the workspace's members")
     _finish(not breaches)
 
 
