@@ -237,7 +237,8 @@ def _list(claims: Sequence[Claim], console: Console, *, as_json: bool) -> None:
 def _write(section: Section, folder: Path, console: Console, *, figures: bool) -> None:
     """Writes the report, with `figures` every figure beside it too, as PNG and SVG."""
     paper = section.paper
-    report = write_report(folder / f"{paper.slug}.html", [section], paper.title)
+    title = f"octavo-{paper.slug}: {'claims' if section.outcomes else 'demonstration'}"
+    report = write_report(folder / f"{paper.slug}.html", [section], title)
     named = [(f"{paper.slug}-demo-{i}", finding) for i, finding in enumerate(section.findings, 1)]
     named += [(f"{paper.slug}-{outcome.claim.name}", outcome.finding) for outcome in section.outcomes]
     for name, finding in named if figures else ():
