@@ -42,6 +42,11 @@ print(all(getattr(arrays, name)[np.ndarray, "rows columns"] is np.ndarray for na
     assert output.strip() == "True"
 
 
+def test_without_torch_auto_is_the_cpu():
+    code = "sys.modules['torch'] = None\nfrom octavo_shared.cli import resolve_device\nprint(resolve_device('auto'))"
+    assert run(code).strip() == "cpu"
+
+
 def test_torch_is_not_imported_with_the_options():
     assert run("import octavo_shared.cli\nprint('torch' in sys.modules)").strip() == "False"
 

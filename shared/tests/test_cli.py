@@ -2,8 +2,8 @@ import json
 import subprocess
 
 import pytest
-import torch
 import typer
+from octavo_shared.claims import Setting
 from octavo_shared.cli import add_paper_commands, resolve_device, resolve_dtype, setting_of, usage_errors
 from typer.testing import CliRunner
 
@@ -158,10 +158,13 @@ def test_demo_that_goes_wrong(command, tmp_path):
     assert done.stderr == "error: No module named 'a_module_that_is_not_there'\n"
 
 
+def test_setting():
+    assert setting_of(4, "cpu") == Setting("cpu", (4, 5, 6))
+
+
 def test_resolving():
-    assert resolve_device("cpu") == "cpu"
+    torch = pytest.importorskip("torch")
     assert resolve_device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")
-    assert setting_of(4, "cpu").seeds == (4, 5, 6)
     assert resolve_dtype("bfloat16") is torch.bfloat16
     with pytest.raises(ValueError, match="one of float16, bfloat16, float32, float64; got 'int8'"):
         resolve_dtype("int8")

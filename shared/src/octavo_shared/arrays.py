@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+try:
     from jaxtyping import Bool, Float, Float32, Int, Int32, Int64, Integer, Num, Shaped
-else:
-    try:
-        from jaxtyping import Bool, Float, Float32, Int, Int32, Int64, Integer, Num, Shaped
-    except ImportError:
+except ImportError:
+    if not TYPE_CHECKING:
 
         class Shaped:
             """`Shaped[Array, "shape"]` is `Array`."""
