@@ -115,11 +115,10 @@ def test_time_left_counts_what_will_be_measured_here():
     paper = paper_of(first, far, last)
     screen = console(force_terminal=True)
     run_claims([(paper, paper.claims)], Setting(), screen)
+    left = [60 * int(minutes) + int(rest) for minutes, rest in re.findall(r"(\d+):(\d\d) left", shown(screen))]
     # Three minutes to begin with. The first claim took much less than it said, so the last should as well.
-    assert "sample: first" in shown(screen)
-    assert "3:00 left" in shown(screen)
-    assert "0:00 left" in shown(screen)
-    assert "60:00" not in shown(screen)
+    assert 170 < max(left) <= 180
+    assert left[-1] == 0
 
 
 def test_summary_counts_in_words(paper):
