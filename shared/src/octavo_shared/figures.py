@@ -17,16 +17,15 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#0
 """Colours that remain apart for colour-blind readers (Okabe and Ito)."""
 
 _STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
     "axes.edgecolor": "0.4",
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": "medium",
     "figure.dpi": 160,
     "figure.facecolor": "white",
     "font.size": 10,
     "grid.alpha": 0.25,
-    "legend.frameon": False,
     "savefig.facecolor": "white",
     "svg.hashsalt": "octavo",
 }
