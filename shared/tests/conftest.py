@@ -4,8 +4,9 @@ import sys
 import textwrap
 
 import pytest
-from octavo_shared.claims import Scale
 from samples import breaks, claim, fails, holds, paper_of
+
+from octavo_shared.claims import Scale
 
 
 @pytest.fixture

@@ -53,6 +53,7 @@ def test_torch_is_not_imported_with_the_options():
 
 def test_annotations_are_jaxtyping_s_where_it_is_installed():
     import jaxtyping
+
     from octavo_shared import arrays
 
     assert all(getattr(arrays, name) is getattr(jaxtyping, name) for name in arrays.__all__)

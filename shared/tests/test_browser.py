@@ -3,10 +3,11 @@
 import shutil
 
 import pytest
+from samples import claim, curve, demo, fails, paper_of
+
 from octavo_shared.claims import Finding, Setting, measure
 from octavo_shared.figures import figures
 from octavo_shared.report import Section, write_report
-from samples import claim, curve, demo, fails, paper_of
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = [

@@ -1,6 +1,7 @@
 import pytest
-from octavo_shared.claims import Scale, Setting, Status, measure
 from samples import breaks, claim, fails, holds, paper_of, undecided
+
+from octavo_shared.claims import Scale, Setting, Status, measure
 
 
 @pytest.mark.parametrize(

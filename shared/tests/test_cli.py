@@ -3,9 +3,10 @@ import subprocess
 
 import pytest
 import typer
+from typer.testing import CliRunner
+
 from octavo_shared.claims import Setting
 from octavo_shared.cli import add_paper_commands, resolve_device, resolve_dtype, setting_of, usage_errors
-from typer.testing import CliRunner
 
 
 @pytest.fixture

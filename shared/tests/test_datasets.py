@@ -2,6 +2,7 @@ import subprocess
 import sys
 
 import numpy as np
+
 from octavo_shared.datasets import digits
 
 

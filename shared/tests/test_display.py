@@ -3,10 +3,11 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from octavo_shared.claims import Finding, Scale, Setting, Status
-from octavo_shared.display import Interrupted, run_claims, run_demo, summary
 from rich.console import Console
 from samples import claim, demo, fails, holds, paper_of
+
+from octavo_shared.claims import Finding, Scale, Setting, Status
+from octavo_shared.display import Interrupted, run_claims, run_demo, summary
 
 
 def console(**changes):

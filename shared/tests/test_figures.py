@@ -4,6 +4,7 @@ from xml.etree import ElementTree
 import matplotlib.image
 import numpy as np
 import pytest
+
 from octavo_shared.figures import PALETTE, figure, figures, png, save, svg
 
 

@@ -1,4 +1,5 @@
 import pytest
+
 from octavo_shared.files import written_whole
 
 

@@ -1,10 +1,11 @@
 from html.parser import HTMLParser
 
 import pytest
+from samples import claim, demo, paper_of
+
 from octavo_shared.claims import Finding, Setting, measure
 from octavo_shared.figures import figures
 from octavo_shared.report import Section, write_report
-from samples import claim, demo, paper_of
 
 VOID = {"meta", "link", "img", "br", "hr"}
 

@@ -1,4 +1,5 @@
 import pytest
+
 from octavo_shared.timing import Comparison, compare
 
 SHORT, LONG = 20_000, 400_000

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import torch
+
 from octavo_dash import throughput
 from octavo_shared.timing import Comparison
 

@@ -4,6 +4,8 @@ import inspect
 
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
 from octavo_dash import (
     ScheduleError,
     attention,
@@ -12,7 +14,6 @@ from octavo_dash import (
     flash_attn_varlen_func,
     scaled_dot_product_attention,
 )
-from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 # As users call them: the type checks of these tests would otherwise speak first.
 raw_attention, raw_varlen = inspect.unwrap(attention), inspect.unwrap(attention_varlen)

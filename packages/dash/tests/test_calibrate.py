@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from octavo_dash import Costs, Problem, make_schedule, simulate
 from octavo_dash.calibrate import calibrate_cpu, calibrate_device, fit_costs, measured_trace
 

@@ -1,6 +1,7 @@
 """Claims are measured, and could come out otherwise."""
 
 import pytest
+
 from octavo_dash import claims
 from octavo_dash.claims import PAPER
 from octavo_shared.claims import Scale, Setting, Status, measure

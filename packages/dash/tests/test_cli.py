@@ -11,8 +11,9 @@ from pathlib import Path
 
 import golden
 import pytest
-from octavo_dash.cli import app
 from typer.testing import CliRunner
+
+from octavo_dash.cli import app
 
 
 def run(*arguments):

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from octavo_dash import Problem, closed_form, lower_bound, make_schedule, simulate
 
 NAMES = ("ascending", "shift", "descending", "symmetric_shift")

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+
 from octavo_dash import Repeatability, check_determinism
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from matplotlib.collections import PolyCollection
+
 from octavo_dash import Problem, make_schedule, simulate
 from octavo_dash.gantt import gantt
 from octavo_shared.figures import png, save

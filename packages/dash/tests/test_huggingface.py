@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
 from octavo_dash import register
 from octavo_dash.huggingface import dash_attention_forward
-from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 SIZE = {
     "vocab_size": 128,

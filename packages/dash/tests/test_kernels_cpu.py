@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from octavo_dash import Problem, make_schedule
 from octavo_dash.experiments import Inputs, relative_errors, repeated
 from octavo_dash.kernels import cpu, reference, vectorised

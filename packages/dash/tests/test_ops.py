@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+
 from octavo_dash.ops import attention_backward_op, attention_op
 
 OFFSETS = torch.tensor([0, 40, 40, 130], dtype=torch.int32)

@@ -3,8 +3,9 @@
 import itertools
 
 import pytest
-from octavo_dash import Problem, best, make_schedule, simulate
 from ortools.sat.python import cp_model
+
+from octavo_dash import Problem, best, make_schedule, simulate
 
 
 def shortest_makespan(problem, compute, reduce):

@@ -1,6 +1,7 @@
 """Which schedule is chosen, and why."""
 
 import pytest
+
 from octavo_dash import Costs, Problem, ScheduleError, best, candidates
 from octavo_dash.planner import plan
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from octavo_dash import RULES, Problem, ScheduleError, make_schedule
 from octavo_dash.build import CANONICAL_GROUP
 

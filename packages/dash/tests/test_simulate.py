@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from octavo_dash import RULES, Problem, ScheduleError, make_schedule, simulate
 from octavo_dash.longest_path import Before, Costs, run_fixed
 from octavo_dash.simulate import levels

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+
 from octavo_dash import Problem, ScheduleError, make_schedule
 from octavo_dash.verification import grid, verify
 

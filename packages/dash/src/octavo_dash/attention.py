@@ -6,13 +6,13 @@ import math
 from typing import Literal
 
 import torch
-from octavo_shared.arrays import Float, Int32
 from torch import Tensor
 
 from octavo_dash.build import Order
 from octavo_dash.longest_path import Costs
 from octavo_dash.ops import attention_op
 from octavo_dash.problem import UNBOUNDED, causal_window
+from octavo_shared.arrays import Float, Int32
 
 Layout = Literal["blhd", "bhld"]
 

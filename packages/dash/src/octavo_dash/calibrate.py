@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from octavo_shared.timing import compare
 from scipy.optimize import least_squares
 
 from octavo_dash.build import make_schedule
@@ -20,6 +19,7 @@ from octavo_dash.problem import Problem
 from octavo_dash.schedule import Schedule
 from octavo_dash.simulate import Trace, simulate
 from octavo_dash.throughput import Backward, Workload
+from octavo_shared.timing import compare
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,14 @@ from typing import Annotated, Any
 
 import torch
 import typer
+from rich.progress import track
+from rich.table import Table
+
+from octavo_dash.claims import PAPER
+from octavo_dash.longest_path import Costs
+from octavo_dash.planner import Candidate, candidates
+from octavo_dash.problem import Problem
+from octavo_dash.schedules import RULES
 from octavo_shared.cli import (
     DeviceOption,
     DtypeOption,
@@ -21,14 +29,6 @@ from octavo_shared.cli import (
     resolve_dtype,
     usage_errors,
 )
-from rich.progress import track
-from rich.table import Table
-
-from octavo_dash.claims import PAPER
-from octavo_dash.longest_path import Costs
-from octavo_dash.planner import Candidate, candidates
-from octavo_dash.problem import Problem
-from octavo_dash.schedules import RULES
 
 app = typer.Typer(help="Schedules for deterministic attention, and attention that runs them.", no_args_is_help=True)
 add_paper_commands(app, PAPER)
@@ -177,9 +177,8 @@ def gantt(
     schedule: Annotated[list[str] | None, typer.Option(help="Only this schedule; may be repeated.")] = None,
 ) -> None:
     """Draw schedules, one line a worker."""
-    from octavo_shared.figures import save
-
     from octavo_dash.gantt import gantt as draw
+    from octavo_shared.figures import save
 
     options = ProblemOptions(tiles, q_tiles, sigma, seqlen, batch, heads, causal, block_m, block_n, sms)
     with usage_errors():

@@ -8,9 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
-from octavo_shared.claims import Finding, Setting
-from octavo_shared.datasets import digits
-from octavo_shared.figures import figure
 from torch import Tensor, nn
 
 from octavo_dash.attention import attention
@@ -20,6 +17,9 @@ from octavo_dash.gantt import gantt
 from octavo_dash.native import native_module
 from octavo_dash.problem import Problem
 from octavo_dash.simulate import simulate
+from octavo_shared.claims import Finding, Setting
+from octavo_shared.datasets import digits
+from octavo_shared.figures import figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from octavo_shared.arrays import Float, Int32
 from torch import Tensor
 
 from octavo_dash.attention import attention, attention_varlen
 from octavo_dash.build import Order
 from octavo_dash.problem import UNBOUNDED
+from octavo_shared.arrays import Float, Int32
 
 
 def flash_attn_func(

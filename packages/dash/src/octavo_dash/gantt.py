@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.collections import PolyCollection
-from octavo_shared.figures import PALETTE, figures
 
 from octavo_dash.simulate import Trace
+from octavo_shared.figures import PALETTE, figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
-from octavo_shared.claims import Claim, Finding, Scale, Setting
-from octavo_shared.timing import compare
 from torch import nn
 
 from octavo_dash.attention import attention
 from octavo_dash.determinism import check_determinism
 from octavo_dash.throughput import Backward, Workload
+from octavo_shared.claims import Claim, Finding, Scale, Setting
+from octavo_shared.timing import compare
 
 TOTAL_TOKENS, HIDDEN = 16_384, 2_048
 """The paper's workloads: batch × length, and heads × head_dim (section 4)."""

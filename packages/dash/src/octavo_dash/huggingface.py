@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
-from octavo_shared.arrays import Bool, Float
 from torch import Tensor, nn
 
 from octavo_dash.attention import attention, attention_varlen
 from octavo_dash.flash_attention import refuse_unsupported
 from octavo_dash.problem import UNBOUNDED
+from octavo_shared.arrays import Bool, Float
 
 
 def register(name: str = "dash") -> None:

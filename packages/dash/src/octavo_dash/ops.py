@@ -12,15 +12,11 @@ from torch import Tensor
 from octavo_dash.kernels import cpu
 from octavo_dash.longest_path import Costs
 from octavo_dash.planner import plan
-from octavo_dash.problem import Problem
+from octavo_dash.problem import HEAD_DIMS, Problem
 
 CPU_WORKERS = 64
 """Workers that schedules for a CPU are made for: a thread serves several of them. A constant, so that the order of
 additions does not depend on the number of threads."""
-
-
-HEAD_DIMS = (32, 64, 96, 128, 192, 256)
-"""The head dimensions that kernels exist for."""
 
 
 def check_inputs(q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -199,10 +195,13 @@ def attention_backward_op(
     if q.is_cuda:
         from octavo_dash.kernels import triton
 
-        backward, (dout, q, k, v) = triton.backward, (x.contiguous() for x in (dout, q, k, v))
+        dout, q, k, v = (x.contiguous() for x in (dout, q, k, v))
+        gradients = triton.backward(
+            dout, q, k, v, out, lse, table, softmax_scale, dlse=dlse, deterministic=deterministic
+        )
     else:
-        backward = cpu.backward
-    return tuple(backward(dout, q, k, v, out, lse, table, softmax_scale, dlse=dlse, deterministic=deterministic))  # type: ignore[return-value]
+        gradients = cpu.backward(dout, q, k, v, out, lse, table, softmax_scale, dlse=dlse, deterministic=deterministic)
+    return tuple(gradients)  # type: ignore[return-value]
 
 
 @attention_backward_op.register_fake

@@ -7,6 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+HEAD_DIMS = (32, 64, 96, 128, 192, 256)
+"""The head dimensions that kernels exist for."""
+
 UNBOUNDED = -1
 """A window side without a limit, as in flash-attn's `window_size`."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-from octavo_shared.arrays import Float
 from torch import Tensor
 
 from octavo_dash.attention import attention
 from octavo_dash.build import Order
 from octavo_dash.flash_attention import refuse_unsupported
 from octavo_dash.problem import UNBOUNDED
+from octavo_shared.arrays import Float
 
 
 def scaled_dot_product_attention(

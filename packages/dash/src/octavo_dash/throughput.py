@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from octavo_shared.timing import Comparison, compare
 from torch import Tensor
 
 from octavo_dash.kernels import reference
@@ -18,6 +17,7 @@ from octavo_dash.ops import attention_backward_op, attention_op, problem_of
 from octavo_dash.planner import DASH_SCHEDULES, plan
 from octavo_dash.problem import UNBOUNDED
 from octavo_dash.schedules import ScheduleError
+from octavo_shared.timing import Comparison, compare
 
 
 @dataclass(frozen=True)

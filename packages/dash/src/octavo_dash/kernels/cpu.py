@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from octavo_shared.arrays import Float
 from torch import Tensor
 
 from octavo_dash.kernels import vectorised
@@ -15,6 +14,7 @@ from octavo_dash.kernels.gradients import Gradients
 from octavo_dash.native import native_module
 from octavo_dash.problem import Problem
 from octavo_dash.schedule import Schedule
+from octavo_shared.arrays import Float
 
 if TYPE_CHECKING:
     from octavo_dash._native import Layout, Tables

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from octavo_shared.arrays import Bool, Float, Int
 from torch import Tensor
 
 from octavo_dash.kernels.gradients import Gradients
 from octavo_dash.longest_path import STEP, run_fixed
 from octavo_dash.problem import UNBOUNDED, Geometry, Problem
 from octavo_dash.schedule import Schedule
+from octavo_shared.arrays import Bool, Float, Int
 
 
 def visible(geometry: Geometry, device: torch.device | str = "cpu") -> Bool[Tensor, "seqlen_q seqlen_k"]:

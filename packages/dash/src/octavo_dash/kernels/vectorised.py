@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from octavo_shared.arrays import Float
 from torch import Tensor
 
 from octavo_dash.kernels.gradients import Gradients
@@ -13,6 +12,7 @@ from octavo_dash.kernels.reference import visible, within
 from octavo_dash.problem import Problem
 from octavo_dash.schedule import Schedule
 from octavo_dash.simulate import levels
+from octavo_shared.arrays import Float
 
 
 def forward(

@@ -1,8 +1,8 @@
-"""The kernels for a GPU, in Triton: a forward pass, and a backward pass driven by the tables of a schedule."""
+"""Attention on a GPU, in Triton: forward, the backward pass under a schedule, and what the compiler says of it."""
 
 from octavo_dash.kernels.triton.backward import backward
 from octavo_dash.kernels.triton.compile import CompileReport, compile_report
 from octavo_dash.kernels.triton.forward import forward
-from octavo_dash.kernels.triton.tiles import num_warps, tile_sizes
+from octavo_dash.kernels.triton.tiles import tile_sizes
 
-__all__ = ["CompileReport", "backward", "compile_report", "forward", "num_warps", "tile_sizes"]
+__all__ = ["CompileReport", "backward", "compile_report", "forward", "tile_sizes"]

@@ -1,4 +1,4 @@
-"""The forward pass on a GPU: a query tile a program, with the running maximum of FlashAttention."""
+"""The forward pass: output and logarithms of the sums of exponentials."""
 
 from __future__ import annotations
 
@@ -7,75 +7,188 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from octavo_dash.kernels.triton.launch import Offsets, constants, problem_offsets
-from octavo_dash.kernels.triton.task import load_tile, store_tile, visible
-from octavo_dash.problem import Problem
-
-FORWARD_BLOCK_N = 64
-"""Keys of a step of the forward pass: independent of the backward pass's tiles."""
+from octavo_dash.kernels.triton.device import LOG2E, load_rows, store_rows, visible
+from octavo_dash.kernels.triton.launch import on_device, precision
+from octavo_dash.kernels.triton.tables import forward_tiles
+from octavo_dash.kernels.triton.tiles import forward_tiling, padded
+from octavo_dash.problem import UNBOUNDED, Problem
+from octavo_shared.arrays import Float
 
 
 @triton.jit
-def forward_tile(
-    tile_head, tile_q, cu_q, cu_k, q, k, v, out, lse, total_q, scale_log2,
-    HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """softmax(scale · Q Kᵀ) V for one query tile, key tiles in increasing order: no other program shares its results."""
-    HEADS_KV: tl.constexpr = HEADS // GROUP
-    head_index = tl.load(tile_head + tl.program_id(0))
-    sequence = head_index // HEADS
-    head = head_index % HEADS
-    start_q, start_k = tl.load(cu_q + sequence), tl.load(cu_k + sequence)
-    len_q, len_k = tl.load(cu_q + sequence + 1) - start_q, tl.load(cu_k + sequence + 1) - start_k
-    q_base = (start_q.to(tl.int64) * HEADS + head) * HEAD_DIM
-    kv_base = (start_k.to(tl.int64) * HEADS_KV + head // GROUP) * HEAD_DIM
-    first_row = tl.load(tile_q + tl.program_id(0)) * BLOCK_M
-    rows = first_row + tl.arange(0, BLOCK_M)
-    query = load_tile(q + q_base, rows, len_q, HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D)
-    peak = tl.full([BLOCK_M], float("-inf"), dtype=tl.float32)
-    total = tl.zeros([BLOCK_M], dtype=tl.float32)
-    acc = tl.zeros([BLOCK_M, BLOCK_D], dtype=tl.float32)
-    first_key, end_key = 0, len_k
-    if LEFT >= 0:
-        first_key = tl.maximum(0, first_row + (len_k - len_q) - LEFT) // BLOCK_N * BLOCK_N
-    if RIGHT >= 0:
-        end_key = tl.minimum(len_k, tl.minimum(first_row + BLOCK_M, len_q) + (len_k - len_q) + RIGHT)
-    for j in range(first_key, end_key, BLOCK_N):
-        columns = j + tl.arange(0, BLOCK_N)
-        key = load_tile(k + kv_base, columns, len_k, HEADS_KV * HEAD_DIM, HEAD_DIM, BLOCK_D)
-        scores = tl.dot(query, tl.trans(key), input_precision=PRECISION) * scale_log2
-        scores = tl.where(tl.trans(visible(rows, columns, len_q, len_k, LEFT, RIGHT)), scores, float("-inf"))
-        highest = tl.maximum(peak, tl.max(scores, 1))
-        shift = tl.where(highest == float("-inf"), 0.0, highest)
-        p = tl.exp2(scores - shift[:, None])
-        shrink = tl.exp2(peak - shift)
-        total = total * shrink + tl.sum(p, 1)
-        value = load_tile(v + kv_base, columns, len_k, HEADS_KV * HEAD_DIM, HEAD_DIM, BLOCK_D)
-        acc = tl.dot(p.to(value.dtype), value, acc * shrink[:, None], input_precision=PRECISION)
-        peak = highest
-    acc = acc / tl.where(total > 0, total, 1.0)[:, None]
-    store_tile(out + q_base, acc, rows, len_q, HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D)
-    logarithm = tl.where(total > 0, (peak + tl.log2(tl.where(total > 0, total, 1.0))) / 1.4426950408889634, float("-inf"))
-    tl.store(lse + head.to(tl.int64) * total_q + start_q + rows, logarithm, mask=rows < len_q)
+def attend(
+    acc,
+    total,
+    largest,
+    q,
+    k_ptr,
+    v_ptr,
+    first_row,
+    first_tile,
+    end_tile,
+    start_k,
+    len_q,
+    len_k,
+    head_kv,
+    num_heads_kv,
+    left,
+    right,
+    scale_log2,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    HAS_LEFT: tl.constexpr,
+    HAS_RIGHT: tl.constexpr,
+    MASKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Takes key tiles `first_tile … end_tile − 1` into a softmax in progress (in base two)."""
+    for tile in range(first_tile, end_tile):
+        k = load_rows(k_ptr, start_k, tile * BLOCK_N, len_k, head_kv, num_heads_kv, HEAD_DIM, BLOCK_D, BLOCK_N)
+        s = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale_log2
+        if MASKED:
+            row = first_row + tl.arange(0, BLOCK_M)
+            column = tile * BLOCK_N + tl.arange(0, BLOCK_N)
+            seen = visible(row[:, None], column[None, :], len_q, len_k, left, right, HAS_LEFT, HAS_RIGHT)
+            s = tl.where(seen, s, float("-inf"))
+        new_largest = tl.maximum(largest, tl.max(s, axis=1))
+        # A row that has seen nothing yet keeps the maximum -inf; 0 in its place avoids inf - inf.
+        reference = tl.where(new_largest == float("-inf"), 0.0, new_largest)
+        p = tl.exp2(s - reference[:, None])
+        shrink = tl.exp2(largest - reference)
+        total = total * shrink + tl.sum(p, axis=1)
+        v = load_rows(v_ptr, start_k, tile * BLOCK_N, len_k, head_kv, num_heads_kv, HEAD_DIM, BLOCK_D, BLOCK_N)
+        acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision=PRECISION)
+        largest = new_largest
+    return acc, total, largest
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, problem: Problem, softmax_scale: float) -> tuple[Tensor, Tensor]:
-    """Output and log-sum-exp on a GPU, or in Triton's interpreter; see `kernels.cpu.forward`.
+@triton.jit
+def forward_kernel(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    out_ptr,
+    lse_ptr,
+    tiles_ptr,
+    num_heads,
+    num_heads_kv,
+    total_q,
+    left,
+    right,
+    scale_log2,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    HAS_LEFT: tl.constexpr,
+    HAS_RIGHT: tl.constexpr,
+    LOG2E: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """One query tile. Only tiles that the mask cuts through pay for it."""
+    fields = tiles_ptr + tl.program_id(0) * 8
+    start, first_row, len_q, head = tl.load(fields), tl.load(fields + 1), tl.load(fields + 2), tl.load(fields + 3)
+    start_k, len_k = tl.load(fields + 4), tl.load(fields + 5)
+    head_kv = head // (num_heads // num_heads_kv)
+    diagonal = len_k - len_q
+    last_row = tl.minimum(first_row + BLOCK_M, len_q) - 1
+    # Key tiles in sight are begin … end − 1; of them inner_begin … inner_end − 1 are in sight of all rows entirely.
+    begin, inner_begin = 0, 0
+    end = tl.cdiv(len_k, BLOCK_N)
+    inner_end = len_k // BLOCK_N
+    if HAS_RIGHT:
+        end = tl.minimum(end, tl.cdiv(tl.maximum(last_row + diagonal + right + 1, 0), BLOCK_N))
+        inner_end = tl.minimum(inner_end, tl.maximum(first_row + diagonal + right + 1, 0) // BLOCK_N)
+    if HAS_LEFT:
+        begin = tl.maximum(first_row + diagonal - left, 0) // BLOCK_N
+        inner_begin = tl.cdiv(tl.maximum(last_row + diagonal - left, 0), BLOCK_N)
+    inner_begin = tl.minimum(tl.maximum(inner_begin, begin), end)
+    inner_end = tl.maximum(inner_end, inner_begin)
+
+    q = load_rows(q_ptr, start, first_row, len_q, head, num_heads, HEAD_DIM, BLOCK_D, BLOCK_M)
+    acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    largest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    if HAS_LEFT:
+        acc, total, largest = attend(
+            acc, total, largest, q, k_ptr, v_ptr, first_row, begin, inner_begin, start_k, len_q, len_k, head_kv,
+            num_heads_kv, left, right, scale_log2,
+            HEAD_DIM, BLOCK_D, BLOCK_M, BLOCK_N, HAS_LEFT, HAS_RIGHT, True, PRECISION,
+        )  # fmt: skip
+    acc, total, largest = attend(
+        acc, total, largest, q, k_ptr, v_ptr, first_row, inner_begin, inner_end, start_k, len_q, len_k, head_kv,
+        num_heads_kv, left, right, scale_log2,
+        HEAD_DIM, BLOCK_D, BLOCK_M, BLOCK_N, HAS_LEFT, HAS_RIGHT, False, PRECISION,
+    )  # fmt: skip
+    acc, total, largest = attend(
+        acc, total, largest, q, k_ptr, v_ptr, first_row, inner_end, end, start_k, len_q, len_k, head_kv,
+        num_heads_kv, left, right, scale_log2,
+        HEAD_DIM, BLOCK_D, BLOCK_M, BLOCK_N, HAS_LEFT, HAS_RIGHT, True, PRECISION,
+    )  # fmt: skip
+    seen = total > 0.0
+    out = acc / tl.where(seen, total, 1.0)[:, None]
+    store_rows(out_ptr, out, start, first_row, len_q, head, num_heads, HEAD_DIM, BLOCK_D, BLOCK_M)
+    lse = tl.where(seen, (largest + tl.log2(tl.where(seen, total, 1.0))) / LOG2E, float("-inf"))
+    row = first_row + tl.arange(0, BLOCK_M)
+    tl.store(lse_ptr + head.to(tl.int64) * total_q + start + row, lse, mask=row < len_q)
+
+
+def forward(
+    q: Float[Tensor, "total_q heads head_dim"],
+    k: Float[Tensor, "total_k heads_kv head_dim"],
+    v: Float[Tensor, "total_k heads_kv head_dim"],
+    problem: Problem,
+    softmax_scale: float,
+) -> tuple[Float[Tensor, "total_q heads head_dim"], Float[Tensor, "heads total_q"]]:
+    """The output and the logarithm of the sum of exp(scale · q·k) over the keys that a query sees, -inf without any.
+
+    Every query tile is one program with its keys in order: the result has the same bits in every run, and a sequence
+    the same bits in any batch.
 
     Args:
-        q: Queries `[total_q, heads, head_dim]`, contiguous, in float16, bfloat16 or float32.
-        k: Keys `[total_k, heads_kv, head_dim]`.
-        v: Values, like the keys.
-        problem: Lengths, heads, window and tile sizes.
+        q: Queries of all sequences, packed end to end, contiguous; float16, bfloat16 or float32.
+        k: Keys.
+        v: Values.
+        problem: Lengths, heads and window. Tile sizes are the forward pass's own.
         softmax_scale: Factor of the scores.
+
+    Raises:
+        ValueError: A head dimension that there is no kernel for.
     """
-    out, lse = torch.empty_like(q), torch.empty(q.shape[1], q.shape[0], dtype=torch.float32, device=q.device)
-    offsets: Offsets = problem_offsets(problem, q.device)
-    if len(offsets.tile_head):
-        forward_tile[(len(offsets.tile_head),)](
-            offsets.tile_head, offsets.tile_q, offsets.cu_q, offsets.cu_k, q, k, v, out, lse, q.shape[0],
-            softmax_scale * 1.4426950408889634,
-            **constants(problem, q) | {"BLOCK_N": FORWARD_BLOCK_N}, num_warps=4, num_stages=2,
-        )  # fmt: skip
+    head_dim = q.shape[-1]
+    tiling = forward_tiling(head_dim, q.element_size())
+    out = torch.empty_like(q)
+    lse = torch.empty(q.shape[1], q.shape[0], dtype=torch.float32, device=q.device)
+    tiles, count = forward_tiles(problem, tiling.block_m, q.device)
+    left, right = problem.window
+    if not count:
+        return out, lse
+    with on_device(q):
+        forward_kernel[(count,)](
+            q,
+            k,
+            v,
+            out,
+            lse,
+            tiles,
+            problem.num_heads,
+            problem.num_heads_kv,
+            q.shape[0],
+            left,
+            right,
+            softmax_scale * LOG2E,
+            HEAD_DIM=head_dim,
+            BLOCK_D=padded(head_dim),
+            BLOCK_M=tiling.block_m,
+            BLOCK_N=tiling.block_n,
+            HAS_LEFT=left != UNBOUNDED,
+            HAS_RIGHT=right != UNBOUNDED,
+            LOG2E=LOG2E,
+            PRECISION=precision(q.dtype),
+            num_warps=tiling.num_warps,
+            num_stages=tiling.num_stages,
+            enable_fp_fusion=False,
+        )
     return out, lse

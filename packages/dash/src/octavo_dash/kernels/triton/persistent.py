@@ -1,99 +1,109 @@
-"""The persistent driver: one program a worker, which runs its chains and waits for its turns."""
+"""The persistent backward kernel: every CTA walks its chains and waits for its turns."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from octavo_dash.kernels.triton.semaphore import end_turn, wait_for_turn
-from octavo_dash.kernels.triton.task import add_tile, atomic_add_tile, load_tile, store_tile, task
+from octavo_dash.kernels.triton.device import add_tile, load_rows, store_rows, task
+from octavo_dash.kernels.triton.turns import pass_turn, wait_for_turn
 
 
 @triton.jit
-def run_chain(
-    chain, chain_start, chain_head, chain_kv, task_q, task_wait, cu_q, cu_k, q_tile_offset, kv_tile_offset,
-    q, k, v, dout, lse, delta, dq_acc, dk, dv, dq_turn, dk_turn, dv_turn, total_q, scale, scale_log2,
-    HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, MASKED: tl.constexpr,
-    DETERMINISTIC: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """All tasks of a key tile of a head, with dK and dV in registers; then the addition to, or the writing of, both."""
-    HEADS_KV: tl.constexpr = HEADS // GROUP
-    head_index = tl.load(chain_head + chain)
-    kv = tl.load(chain_kv + chain)
-    sequence = head_index // HEADS
-    head = head_index % HEADS
-    start_q, start_k = tl.load(cu_q + sequence), tl.load(cu_k + sequence)
-    len_q, len_k = tl.load(cu_q + sequence + 1) - start_q, tl.load(cu_k + sequence + 1) - start_k
-    q_base = (start_q.to(tl.int64) * HEADS + head) * HEAD_DIM
-    kv_base = (start_k.to(tl.int64) * HEADS_KV + head // GROUP) * HEAD_DIM
-    row_base = head.to(tl.int64) * total_q + start_q
-    columns = kv * BLOCK_N + tl.arange(0, BLOCK_N)
-    k_tile = load_tile(k + kv_base, columns, len_k, HEADS_KV * HEAD_DIM, HEAD_DIM, BLOCK_D)
-    v_tile = load_tile(v + kv_base, columns, len_k, HEADS_KV * HEAD_DIM, HEAD_DIM, BLOCK_D)
-    dk_tile = tl.zeros([BLOCK_N, BLOCK_D], dtype=tl.float32)
-    dv_tile = tl.zeros([BLOCK_N, BLOCK_D], dtype=tl.float32)
-    turns = dq_turn + tl.load(q_tile_offset + head_index)
-    for t in range(tl.load(chain_start + chain), tl.load(chain_start + chain + 1)):
-        i = tl.load(task_q + t)
-        rows = i * BLOCK_M + tl.arange(0, BLOCK_M)
-        dk_tile, dv_tile, dq_tile = task(
-            q + q_base, dout + q_base, lse + row_base, delta + row_base, k_tile, v_tile, dk_tile, dv_tile,
-            rows, columns, len_q, len_k, HEADS * HEAD_DIM, scale_log2,
-            HEAD_DIM, BLOCK_D, LEFT, RIGHT, MASKED, PRECISION,
-        )  # fmt: skip
-        if DETERMINISTIC:
-            wait_for_turn(turns + i, tl.load(task_wait + t))
-            add_tile(dq_acc + q_base, dq_tile, rows, len_q, HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D)
-            end_turn(turns + i)
-        else:
-            atomic_add_tile(dq_acc + q_base, dq_tile, rows, len_q, HEADS * HEAD_DIM, HEAD_DIM, BLOCK_D)
-    if GROUP == 1:
-        store_tile(dk + kv_base, dk_tile * scale, columns, len_k, HEADS_KV * HEAD_DIM, HEAD_DIM, BLOCK_D)
-        store_tile(dv + kv_base, dv_tile, columns, len_k, HEADS_KV * HEAD_DIM, HEAD_DIM, BLOCK_D)
-    elif DETERMINISTIC:
-        tile = tl.load(kv_tile_offset + head_index // GROUP) + kv
-        wait_for_turn(dk_turn + tile, head % GROUP)
-        add_tile(dk + kv_base, dk_tile, columns, len_k, HEADS_KV * HEAD_DIM, HEAD_DIM, BLOCK_D)
-        end_turn(dk_turn + tile)
-        wait_for_turn(dv_turn + tile, head % GROUP)
-        add_tile(dv + kv_base, dv_tile, columns, len_k, HEADS_KV * HEAD_DIM, HEAD_DIM, BLOCK_D)
-        end_turn(dv_turn + tile)
-    else:
-        atomic_add_tile(dk + kv_base, dk_tile, columns, len_k, HEADS_KV * HEAD_DIM, HEAD_DIM, BLOCK_D)
-        atomic_add_tile(dv + kv_base, dv_tile, columns, len_k, HEADS_KV * HEAD_DIM, HEAD_DIM, BLOCK_D)
+def persistent_kernel(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    dout_ptr,
+    lse_ptr,
+    delta_ptr,
+    dq_ptr,
+    dk_ptr,
+    dv_ptr,
+    semaphores_ptr,
+    task_q_ptr,
+    task_wait_ptr,
+    chains_ptr,
+    queue_start_ptr,
+    queue_chain_ptr,
+    num_queues,
+    num_q_tiles,
+    num_kv_tiles,
+    num_heads,
+    num_heads_kv,
+    left,
+    right,
+    scale,
+    scale_log2,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    HAS_LEFT: tl.constexpr,
+    HAS_RIGHT: tl.constexpr,
+    GROUPED: tl.constexpr,
+    ORDERED: tl.constexpr,
+    DYNAMIC: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
+    """All tasks of the queues that this CTA runs.
 
+    `semaphores_ptr` holds one int32 for each query tile, one each for dK and dV of every key tile, and last the counter
+    from which CTAs claim queues under a dynamic schedule. A queue is claimed by a CTA that runs, and waits for queues
+    claimed before it only: whoever holds the lowest unfinished one can go on, however many CTAs are resident. Without
+    claims every CTA has one queue and all of them must be resident.
 
-@triton.jit
-def persistent_backward(
-    worker_start, worker_chain, next_chain, num_chains,
-    chain_start, chain_head, chain_kv, task_q, task_wait, cu_q, cu_k, q_tile_offset, kv_tile_offset,
-    q, k, v, dout, lse, delta, dq_acc, dk, dv, dq_turn, dk_turn, dv_turn, total_q, scale, scale_log2,
-    HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, MASKED: tl.constexpr,
-    DETERMINISTIC: tl.constexpr, DYNAMIC: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """A worker: the chains of its list, or under a dynamic schedule the next chain in launch order, until there is none.
-
-    Progress: every turn is that of a chain launched earlier, or of one that runs beside this one (a cohort of a schedule
-    in lockstep never exceeds the workers, and the host has checked that there is no cycle). All programs of the grid
-    must be resident at once, which the host checks too.
+    dK and dV of a chain stay in registers. Heads that share a key head add theirs to fp32 accumulators in turn.
     """
-    if DYNAMIC:
-        chain = tl.atomic_add(next_chain, 1, sem="relaxed", scope="gpu")
-        while chain < num_chains:
-            run_chain(
-                chain, chain_start, chain_head, chain_kv, task_q, task_wait, cu_q, cu_k, q_tile_offset, kv_tile_offset,
-                q, k, v, dout, lse, delta, dq_acc, dk, dv, dq_turn, dk_turn, dv_turn, total_q, scale, scale_log2,
-                HEADS, GROUP, HEAD_DIM, BLOCK_D, BLOCK_M, BLOCK_N, LEFT, RIGHT, MASKED, DETERMINISTIC, PRECISION,
-            )  # fmt: skip
-            chain = tl.atomic_add(next_chain, 1, sem="relaxed", scope="gpu")
-    else:
-        worker = tl.program_id(0)
-        for position in range(tl.load(worker_start + worker), tl.load(worker_start + worker + 1)):
-            run_chain(
-                tl.load(worker_chain + position),
-                chain_start, chain_head, chain_kv, task_q, task_wait, cu_q, cu_k, q_tile_offset, kv_tile_offset,
-                q, k, v, dout, lse, delta, dq_acc, dk, dv, dq_turn, dk_turn, dv_turn, total_q, scale, scale_log2,
-                HEADS, GROUP, HEAD_DIM, BLOCK_D, BLOCK_M, BLOCK_N, LEFT, RIGHT, MASKED, DETERMINISTIC, PRECISION,
-            )  # fmt: skip
+    dk_semaphores = semaphores_ptr + num_q_tiles
+    dv_semaphores = dk_semaphores + num_kv_tiles
+    counter = dv_semaphores + num_kv_tiles
+    group_size = num_heads // num_heads_kv
+    queue = tl.atomic_add(counter, 1, sem="relaxed") if DYNAMIC else tl.program_id(0)
+    while queue < num_queues:
+        slot_end = tl.load(queue_start_ptr + queue + 1)
+        for slot in range(tl.load(queue_start_ptr + queue), slot_end):
+            chain = chains_ptr + tl.load(queue_chain_ptr + slot) * 16
+            first_column = tl.load(chain + 2) * BLOCK_N
+            head = tl.load(chain + 3)
+            start_q = tl.load(chain + 4)
+            start_k = tl.load(chain + 5)
+            len_q = tl.load(chain + 6)
+            len_k = tl.load(chain + 7)
+            q_tile_base = tl.load(chain + 8)
+            head_kv = head // group_size
+            k = load_rows(k_ptr, start_k, first_column, len_k, head_kv, num_heads_kv, HEAD_DIM, BLOCK_D, BLOCK_N)
+            v = load_rows(v_ptr, start_k, first_column, len_k, head_kv, num_heads_kv, HEAD_DIM, BLOCK_D, BLOCK_N)
+            dk = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
+            dv = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
+            for index in range(tl.load(chain), tl.load(chain + 1)):
+                i = tl.load(task_q_ptr + index)
+                dk, dv, dq = task(
+                    dk, dv, k, v, q_ptr, dout_ptr, lse_ptr, delta_ptr, i * BLOCK_M, first_column, q_tile_base + i,
+                    head, num_heads, start_q, len_q, len_k, left, right, scale_log2,
+                    HEAD_DIM, BLOCK_D, BLOCK_M, BLOCK_N, HAS_LEFT, HAS_RIGHT, PRECISION,
+                )  # fmt: skip
+                if ORDERED:
+                    wait_for_turn(semaphores_ptr + q_tile_base + i, tl.load(task_wait_ptr + index), INTERPRETED)
+                add_tile(dq_ptr, dq, q_tile_base + i, HEAD_DIM, BLOCK_D, BLOCK_M)
+                if ORDERED:
+                    pass_turn(semaphores_ptr + q_tile_base + i, INTERPRETED)
+            if GROUPED:
+                kv_tile = tl.load(chain + 9)
+                turn = tl.load(chain + 10)
+                if ORDERED:
+                    wait_for_turn(dv_semaphores + kv_tile, turn, INTERPRETED)
+                add_tile(dv_ptr, dv, kv_tile, HEAD_DIM, BLOCK_D, BLOCK_N)
+                if ORDERED:
+                    pass_turn(dv_semaphores + kv_tile, INTERPRETED)
+                    wait_for_turn(dk_semaphores + kv_tile, turn, INTERPRETED)
+                add_tile(dk_ptr, dk, kv_tile, HEAD_DIM, BLOCK_D, BLOCK_N)
+                if ORDERED:
+                    pass_turn(dk_semaphores + kv_tile, INTERPRETED)
+            else:
+                store_rows(dv_ptr, dv, start_k, first_column, len_k, head, num_heads, HEAD_DIM, BLOCK_D, BLOCK_N)
+                store_rows(
+                    dk_ptr, dk * scale, start_k, first_column, len_k, head, num_heads, HEAD_DIM, BLOCK_D, BLOCK_N
+                )
+        queue = tl.atomic_add(counter, 1, sem="relaxed") if DYNAMIC else queue + tl.num_programs(0)
