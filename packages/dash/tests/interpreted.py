@@ -1,40 +1,19 @@
-"""Runs the Triton kernels in Triton's interpreter and saves what comes out; test_triton.py starts it and judges.
+"""Runs the Triton kernels in Triton's interpreter, for a process of its own; see `triton_cases.run_case`.
 
-A process of its own, because TRITON_INTERPRET counts when kernels are defined, and other tests need them compiled.
+TRITON_INTERPRET counts when kernels are defined, and other tests need them compiled.
 """
 
+import dataclasses
 import os
-import sys
 
 os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
+from triton_cases import PROBLEMS
 
 from octavo_dash.build import make_schedule
 from octavo_dash.kernels import triton
 from octavo_dash.problem import Problem
-
-PROBLEMS = {
-    "full": Problem.dense(1, 96, num_heads=2, block_m=16, block_n=16, num_sms=6),
-    "causal": Problem.dense(1, 128, num_heads=2, causal=True, block_m=16, block_n=32, num_sms=2),
-    "grouped": Problem.dense(2, 45, 77, num_heads=4, num_heads_kv=2, causal=True, block_m=16, block_n=16, num_sms=8),
-    "window": Problem.dense(1, 100, num_heads=1, window=(40, 0), block_m=16, block_n=32, num_sms=4),
-    "varlen": Problem((33, 0, 17, 20), (50, 7, 0, 20), 2, 1, (-1, -1), 16, 16, 8),
-}
-"""Small ones: `varlen` holds sequences without queries and without keys, `grouped` more keys than queries."""
-
-CASES = [
-    ("full", "shift", 32, torch.float32),
-    ("full", "ascending", 32, torch.float32),
-    ("causal", "symmetric_shift", 32, torch.float32),
-    ("causal", "descending", 32, torch.float32),
-    ("grouped", "ascending", 32, torch.float32),
-    ("grouped", "descending", 96, torch.float32),
-    ("window", "descending", 32, torch.float32),
-    ("varlen", "shift", 32, torch.float32),
-    ("causal", "symmetric_shift", 64, torch.float16),
-]
-"""Problem, schedule, head dimension and type."""
 
 
 def run(problem: Problem, schedule_name: str, head_dim: int, dtype: torch.dtype) -> dict[str, object]:
@@ -70,18 +49,12 @@ def run(problem: Problem, schedule_name: str, head_dim: int, dtype: torch.dtype)
 
 def problem_with_one_worker(problem: Problem) -> Problem:
     """The same problem on a machine with one SM."""
-    from dataclasses import replace
-
-    return replace(problem, num_sms=1)
+    return dataclasses.replace(problem, num_sms=1)
 
 
-def poison_new_tensors() -> None:
-    """Fills every new tensor that is not asked to be zero with NaN: what a kernel forgets to write shows."""
+def run_poisoned(problem_name: str, schedule_name: str, head_dim: int, dtype: torch.dtype) -> dict[str, object]:
+    """`run`, with every new tensor that is not asked to be zero full of NaN: what a kernel forgets to write shows."""
+    torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = True
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    poison_new_tensors()
-    torch.save({str(index): run(PROBLEMS[case[0]], *case[1:]) for index, case in enumerate(CASES)}, sys.argv[1])
+    return run(PROBLEMS[problem_name], schedule_name, head_dim, dtype)

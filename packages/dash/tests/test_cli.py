@@ -84,11 +84,11 @@ def test_gantt_writes_a_picture(tmp_path):
 
 
 def test_verify_counts_schedules_and_finds_none_invalid():
-    result = run("verify", "--max-tiles", 3, "--max-heads", 2, "--workers", 1, "--json")
+    result = run("verify", "--max-tiles", 2, "--max-heads", 1, "--workers", 1, "--json")
     assert result.exit_code == 0, result.output
     counts = json.loads(result.stdout)
     assert counts["invalid"] == []
-    assert counts["valid"] > 1000
+    assert counts["valid"] > 300
 
 
 def test_determinism_tells_schedules_from_the_atomic_mode():
@@ -148,6 +148,7 @@ def test_wrong_arguments_end_with_status_2_and_say_what_is_wrong(arguments, mess
     assert message in " ".join(result.output.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_an_interruption_leaves_nothing_running():
     command = [sys.executable, "-m", "octavo_dash.cli", "verify", "--workers", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)

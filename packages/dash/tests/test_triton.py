@@ -1,28 +1,27 @@
 """The Triton kernels in Triton's interpreter: bits between drivers, values against float64 autograd."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
 
 import pytest
 import torch
+from triton_cases import CASES, PROBLEMS, run_case
 
 from octavo_dash.kernels import reference
 
-sys.path.insert(0, str(Path(__file__).parent))
-import interpreted
+NUMBERS = {f"{problem}-{schedule}-d{d}-{str(t)[6:]}": i for i, (problem, schedule, d, t) in enumerate(CASES)}
+QUICK = ("full-shift-d32-float32", "full-ascending-d32-float32", "causal-symmetric_shift-d32-float32")
+every_case = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in NUMBERS]
+)
 
-CASES = {f"{problem}-{schedule}-d{d}-{str(t)[6:]}": i for i, (problem, schedule, d, t) in enumerate(interpreted.CASES)}
 
-
-@pytest.fixture(scope="session")
-def results(tmp_path_factory):
-    path = tmp_path_factory.mktemp("triton") / "results.pt"
-    subprocess.run(
-        [sys.executable, interpreted.__file__, str(path)], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    return torch.load(path, weights_only=True)
+@pytest.fixture(scope="module")
+def results():
+    """What comes out of a case, by its name; each is run once, in another process."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        yield cache(lambda name: pool.submit(run_case, NUMBERS[name]).result())
 
 
 def relative(found, expected):
@@ -32,7 +31,7 @@ def relative(found, expected):
 
 
 def autograd(case, found, *, with_dlse):
-    problem = interpreted.PROBLEMS[case[0]]
+    problem = PROBLEMS[case[0]]
     q, k, v = (found[name].double().requires_grad_() for name in "qkv")
     out = reference.attention(q, k, v, problem, case[2] ** -0.5)
     loss = (out * found["dout"].double()).sum()
@@ -53,18 +52,18 @@ def logarithms(q, k, problem, scale):
     return torch.cat(rows, dim=1)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every_case
 def test_drivers_give_the_same_bits(results, name):
-    found = results[str(CASES[name])]
+    found = results(name)
     for one, other in zip(found["wavefront"], found["tasks"], strict=True):
         assert torch.equal(one, other)
     for one, other in zip(found["persistent"], found["persistent_reference"], strict=True):
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every_case
 def test_values(results, name):
-    found, case = results[str(CASES[name])], interpreted.CASES[CASES[name]]
+    found, case = results(name), CASES[NUMBERS[name]]
     tolerance = 1e-5 if case[3] == torch.float32 else 2e-3
     out, expected = autograd(case, found, with_dlse=False)
     assert relative(found["out"], out) < tolerance
@@ -74,9 +73,9 @@ def test_values(results, name):
             assert relative(gradient, reference_gradient) < tolerance
 
 
-@pytest.mark.parametrize("name", CASES)
+@every_case
 def test_gradient_of_the_logarithms(results, name):
-    found, case = results[str(CASES[name])], interpreted.CASES[CASES[name]]
+    found, case = results(name), CASES[NUMBERS[name]]
     tolerance = 1e-5 if case[3] == torch.float32 else 2e-3
     _, expected = autograd(case, found, with_dlse=True)
     for gradient, reference_gradient in zip(found["with_dlse"], expected, strict=True):
@@ -84,6 +83,6 @@ def test_gradient_of_the_logarithms(results, name):
 
 
 def test_another_order_gives_other_bits(results):
-    shift, ascending = results[str(CASES["full-shift-d32-float32"])], results[str(CASES["full-ascending-d32-float32"])]
+    shift, ascending = results("full-shift-d32-float32"), results("full-ascending-d32-float32")
     assert torch.equal(shift["q"], ascending["q"])
     assert not torch.equal(shift["wavefront"][0], ascending["wavefront"][0])
