@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from octavo_tools.history import Run, append, change, last_run
 
 BENCH = """

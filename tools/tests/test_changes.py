@@ -1,6 +1,7 @@
 """`--changed` in a real repository: the change, and all that depends on it."""
 
 import pytest
+
 from octavo_tools.changes import changed_files, touched
 from octavo_tools.workspace import read_workspace
 

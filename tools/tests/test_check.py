@@ -1,6 +1,7 @@
 """Each rule of the contract: a whole package keeps it, and each departure is found and said."""
 
 import pytest
+
 from octavo_tools.check.contract import MEMBER_RULES, PACKAGE_RULES
 from octavo_tools.new import About, write_package
 from octavo_tools.workspace import read_workspace

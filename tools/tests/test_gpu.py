@@ -6,8 +6,9 @@ import sys
 import time
 
 import pytest
-from octavo_tools.gpu import Row, gpu_name, run_pieces
 from rich.console import Console
+
+from octavo_tools.gpu import Row, gpu_name, run_pieces
 
 SKIPS = """
 import pytest

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from octavo_tools.workspace import find_root
 
 HOME = find_root(Path(__file__))

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from octavo_shared.claims import Scale
-from octavo_shared.cli import DeviceOption, JsonOption, SeedOption, setting_of
 from rich.console import Console
 
+from octavo_shared.claims import Scale
+from octavo_shared.cli import DeviceOption, JsonOption, SeedOption, setting_of
 from octavo_tools.workspace import Workspace, WorkspaceError, read_workspace
 
 app = typer.Typer(

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from octavo_shared.files import written_whole
 from rich.console import Console
 from rich.table import Table
 
+from octavo_shared.files import written_whole
 from octavo_tools.benchmarks import benchmark_files, run_benchmark
 from octavo_tools.history import history_path
 from octavo_tools.jobs import run_jobs

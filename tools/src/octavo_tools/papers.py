@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
-from octavo_shared.claims import Paper
 from rich.console import Console
 
+from octavo_shared.claims import Paper
 from octavo_tools.workspace import Workspace
 
 GROUP = "octavo.papers"

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from rich.console import Console
+
 from octavo_shared.claims import Finding, Outcome, Paper, Scale, Setting
 from octavo_shared.cli import failed, outcome_record, print_json
 from octavo_shared.display import Interrupted, run_claims, run_demo
 from octavo_shared.report import Section, write_report
-from rich.console import Console
-
 from octavo_tools import record
 from octavo_tools.papers import collect, say_troubles
 from octavo_tools.workspace import Workspace

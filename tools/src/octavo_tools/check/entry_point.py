@@ -11,7 +11,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from octavo_shared.claims import Paper
-
 from octavo_tools.check.breach import Breach
 from octavo_tools.jobs import Ended, Job
 from octavo_tools.papers import GROUP
