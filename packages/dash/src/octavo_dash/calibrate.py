@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from scipy.optimize import least_squares
 
 from octavo_dash.build import make_schedule
 from octavo_dash.kernels import cpu
@@ -134,14 +133,18 @@ def fit_costs(schedules: Sequence[Schedule], seconds: Sequence[float]) -> Calibr
         raise ValueError(f"two measurements or more are needed, one a schedule; got {len(schedules)}, {len(seconds)}")
     if min(seconds) <= 0:
         raise ValueError(f"seconds must be positive; got {min(seconds)}")
-    per_task = float(np.median([t * s.problem.num_sms / s.num_tasks for s, t in zip(schedules, seconds, strict=True)]))
+    measured = np.log(seconds)
 
-    def misfit(logarithms: np.ndarray) -> np.ndarray:
-        return np.log(_predict(schedules, _costs(*np.exp(logarithms)))) - np.log(seconds)
+    def residuals(log_ratio: float) -> np.ndarray:
+        """What is left of the logarithms at a ratio of the two sums; their scale is the mean of it."""
+        return measured - np.log(_predict(schedules, _costs(1.0, np.exp(log_ratio))))
 
-    starts = [np.log([per_task, per_task * hop]) for hop in (0.1, 1.0, 4.0)]
-    fits = [least_squares(misfit, start, diff_step=1e-3) for start in starts]
-    costs = _costs(*np.exp(min(fits, key=lambda fit: fit.cost).x))
+    centre, width = -1.0, 4.0
+    for _ in range(6):  # each round looks eight times as closely around the best ratio
+        ratios = np.linspace(centre - width, centre + width, 33)
+        centre, width = min(ratios, key=lambda ratio: residuals(ratio).var()), width / 8
+    scale = float(np.exp(residuals(centre).mean()))
+    costs = _costs(scale, scale * float(np.exp(centre)))
     return Calibration(costs, tuple(map(_label, schedules)), tuple(seconds), _predict(schedules, costs))
 
 
