@@ -95,7 +95,8 @@ def _validate(workspace: Workspace, about: About) -> None:
 def _sort_imports(folder: Path, root: Path) -> None:
     """Puts imports in order: whether a package comes before or after `octavo_shared` depends on its name."""
     command = [sys.executable, "-m", "ruff", "check", "--quiet", "--isolated", "--select=I", "--fix", "--no-cache"]
-    subprocess.run([*command, "--no-respect-gitignore", str(folder)], cwd=root, check=True)
+    ours = 'lint.isort.known-first-party = ["octavo_*"]'  # as in the workspace's settings
+    subprocess.run([*command, "--no-respect-gitignore", "--config", ours, str(folder)], cwd=root, check=True)
 
 
 def _render(template: Path, written: Path, context: Mapping[str, str]) -> None:

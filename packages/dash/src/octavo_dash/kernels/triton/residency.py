@@ -21,7 +21,7 @@ def check_resident(kernel: Any, arguments: tuple[Any, ...], settings: dict[str, 
         threads=32 * settings["num_warps"],
         registers=compiled.n_regs,
         shared_bytes=compiled.metadata.shared,
-        registers_per_sm=properties.regs_per_multiprocessor,
+        registers_per_sm=getattr(properties, "regs_per_multiprocessor", 65536),  # not every torch tells
         shared_bytes_per_sm=properties.shared_memory_per_multiprocessor,
         threads_per_sm=properties.max_threads_per_multi_processor,
     )
