@@ -138,7 +138,7 @@ class HeadTable(NamedTuple):
     unit_start: np.ndarray
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _head_table(rule_name: str, geometry: Geometry, cohorts: tuple[Cohort, ...]) -> HeadTable:
     rule = RULES[rule_name]
     units = [rule.tasks(geometry, u, c) for c in cohorts for u in range(c.first, c.first + c.size)]

@@ -105,7 +105,7 @@ def best(
     return trace.schedule
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8)  # all layers of a step share a plan; packed batches bring a new one every step
 def plan(problem: Problem, name: str, order: Order, costs: Costs) -> Schedule:
     """The schedule that attention runs: the named one, or for `"auto"` the best, made once and kept.
 

@@ -154,7 +154,7 @@ def _layout(problem: Problem, head_dim: int) -> Layout:
     return module.Layout(cu_q, cu_k, *heads, head_dim, *problem.window, problem.block_m, problem.block_n)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _tables(schedule: Schedule) -> Tables:
     """The schedule as the compiled module reads it; made once a schedule, since every training step asks for it."""
     module = native_module()

@@ -47,7 +47,7 @@ class Tables(NamedTuple):
     covers_all_keys: bool
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def schedule_tables(schedule: Schedule, device: torch.device) -> Tables:
     """The tables of a schedule, checked and copied to the device once: every training step asks for them.
 
@@ -128,7 +128,7 @@ def _queues(schedule: Schedule) -> list[np.ndarray]:
     return [np.concatenate(workers[worker]) for worker in sorted(workers)]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def level_tables(schedule: Schedule, device: torch.device) -> tuple[Tensor, ...]:
     """The tasks of each step of `levels(schedule)`: int32."""
     return tuple(torch.from_numpy(level.astype(np.int32)).to(device) for level in levels(schedule))
@@ -141,7 +141,7 @@ class RowTiles(NamedTuple):
     num_tiles: int
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def row_tiles(seqlens: tuple[int, ...], num_heads: int, block: int, device: torch.device) -> RowTiles:
     """All tiles of all heads: sequence by sequence, in it head by head, as accumulators number them."""
     start, rows = 0, []
@@ -154,7 +154,7 @@ def row_tiles(seqlens: tuple[int, ...], num_heads: int, block: int, device: torc
     return RowTiles(torch.from_numpy(table).to(device), len(table))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def forward_tiles(problem: Problem, block_m: int, device: torch.device) -> RowTiles:
     """The query tiles of the forward pass with the keys they belong to: int32 `[tiles, 8]`.
 
