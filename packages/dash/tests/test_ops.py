@@ -37,6 +37,21 @@ import sys, torch
 from torch import nn
 from octavo_dash import attention, attention_varlen
 
+class Attention(nn.Module):
+    def forward(self, q, k, v):
+        return attention(q, k, v, causal=True, schedule="symmetric_shift")
+
+def step(module, inputs, grad):
+    out = module(*inputs)
+    return [out.detach(), *torch.autograd.grad(out, inputs, grad)]
+
+torch.manual_seed(0)
+inputs = [torch.randn(2, 150, 2, 32, requires_grad=True) for _ in range(3)]
+grad = torch.randn(2, 150, 2, 32)
+compiled = torch.compile(Attention(), fullgraph=True, backend=sys.argv[1])
+for ours, eager in zip(step(compiled, inputs, grad), step(Attention(), inputs, grad), strict=True):
+    assert torch.equal(ours, eager)
+
 class Layer(nn.Module):
     def __init__(self):
         super().__init__()
@@ -44,18 +59,15 @@ class Layer(nn.Module):
 
     def forward(self, x):
         q, k, v = self.qkv(x).unflatten(-1, (3, 2, 32)).unbind(-3)
-        return attention(q, k, v, causal=True, schedule="symmetric_shift")
+        return attention(q, k, v, causal=True)
 
-def step(layer, parameters, x):
-    out = layer(x)
-    return [out.detach(), *torch.autograd.grad(out.square().sum(), parameters)]
-
-torch.manual_seed(0)
 layer, x = Layer(), torch.randn(2, 150, 64)
 parameters = list(layer.parameters())
 compiled = torch.compile(layer, fullgraph=True, backend=sys.argv[1])
-for ours, eager in zip(step(compiled, parameters, x), step(layer, parameters, x), strict=True):
-    assert torch.equal(ours, eager)
+results = [torch.autograd.grad(module(x).square().sum(), parameters) for module in (compiled, layer)]
+for ours, eager in zip(*results, strict=True):
+    # What inductor makes of the linear layer may be rounded otherwise.
+    assert torch.equal(ours, eager) if sys.argv[1] == "eager" else torch.allclose(ours, eager, rtol=1e-4, atol=1e-4)
 
 q, k, v = (torch.randn(130, heads, 32) for heads in (4, 2, 2))
 offsets = torch.tensor([0, 40, 40, 130], dtype=torch.int32)
