@@ -7,8 +7,8 @@ import torch
 from octavo_dash.problem import Problem
 
 PROBLEMS = {
-    "full": Problem.dense(1, 64, num_heads=1, block_m=16, block_n=16, num_sms=4),
-    "causal": Problem.dense(1, 96, num_heads=2, causal=True, block_m=16, block_n=32, num_sms=4),
+    "full": Problem.dense(1, 48, num_heads=1, block_m=16, block_n=16, num_sms=3),
+    "causal": Problem.dense(1, 60, num_heads=2, causal=True, block_m=16, block_n=32, num_sms=4),
     "grouped": Problem.dense(1, 45, 77, num_heads=2, num_heads_kv=1, causal=True, block_m=16, block_n=16, num_sms=8),
     "window": Problem.dense(1, 100, num_heads=1, window=(40, 0), block_m=16, block_n=32, num_sms=4),
     "varlen": Problem((33, 0, 17, 20), (50, 7, 0, 20), 2, 1, (-1, -1), 16, 16, 8),
