@@ -67,6 +67,13 @@ def test_benchmark_that_breaks_down_is_named_and_not_recorded(place, bench, text
     assert len(history(place.root / "packages" / "two")) == 1
 
 
+def test_benchmark_for_another_device_is_left_out(place, bench):
+    place.write("packages/one/benchmarks/bench_gpu.py", 'DEVICES = ("cuda",)\nraise RuntimeError("not here")\n')
+    done = place.octavo("bench")
+    assert done.returncode == 0, done.stdout
+    assert "bench_gpu" not in done.stdout
+
+
 def test_hanging_benchmark(place, bench):
     place.write("packages/one/benchmarks/bench_sum.py", "import time\ntime.sleep(600)\n")
     done = place.octavo("bench", "--timeout", "2")

@@ -7,11 +7,11 @@ import torch
 from octavo_dash import throughput
 from octavo_shared.timing import Comparison
 
+DEVICES = ("cpu",)
+
 
 def comparisons(device: str) -> Iterator[Comparison]:
     """Yields one comparison a schedule and peer: B = 1, H = 8, L = 2,048, d = 64, on two threads."""
-    if device != "cpu":
-        return
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -10,14 +10,14 @@ from octavo_dash.calibrate import calibrate_device
 from octavo_dash.gpu_claims import workload
 from octavo_shared.timing import Comparison
 
+DEVICES = ("cuda",)
+
 
 def comparisons(device: str) -> Iterator[Comparison]:
     """Yields comparisons for the paper's workloads in bfloat16: head_dim 64 and 128, both masks, 2k, 8k and 16k tokens.
 
     With each go registers and spills, as the compiler says, and the costs that fit the measured times.
     """
-    if not device.startswith("cuda"):
-        return
     from octavo_dash.kernels.triton import compile_report
 
     major, _ = torch.cuda.get_device_capability(device)

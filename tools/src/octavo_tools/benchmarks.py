@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 import tempfile
@@ -38,9 +39,22 @@ class Measured:
     trouble: str = ""
 
 
-def benchmark_files(member: Member) -> list[Path]:
-    """Returns the benchmark files of a package."""
-    return sorted((member.path / "benchmarks").glob("bench_*.py"))
+def benchmark_files(member: Member, device: str | None = None) -> list[Path]:
+    """Returns the benchmark files of a package; for a device, those that do not name others in `DEVICES`."""
+    files = sorted((member.path / "benchmarks").glob("bench_*.py"))
+    return [file for file in files if device is None or device.partition(":")[0] in _devices(file)]
+
+
+def _devices(file: Path) -> Sequence[str]:
+    """What the file assigns to `DEVICES`, read without running it; a file that does not parse says so when it runs."""
+    try:
+        statements = ast.parse(file.read_text(encoding="utf-8")).body
+    except SyntaxError:
+        statements = []
+    for statement in statements:
+        if isinstance(statement, ast.Assign) and any(ast.unparse(target) == "DEVICES" for target in statement.targets):
+            return list(ast.literal_eval(statement.value))
+    return ["cpu", "cuda"]
 
 
 def run_benchmark(
@@ -112,7 +126,7 @@ def _ratio(comparison: Mapping[str, Any]) -> str:
 
 def run_benchmarks(workspace: Workspace, device: str, timeout: float, console: Console) -> bool:
     """Runs all benchmarks, prints the table, and says whether all came to their end."""
-    files = [(member, file) for member in workspace.members.values() for file in benchmark_files(member)]
+    files = [(member, file) for member in workspace.members.values() for file in benchmark_files(member, device)]
     with tempfile.TemporaryDirectory(prefix="octavo-bench-") as scratch:
         measured = [run_benchmark(member, file, device, timeout, Path(scratch), console) for member, file in files]
     console.print(table_of(measured))

@@ -140,7 +140,7 @@ def pieces_of(bench: Bench, *, with_benchmarks: bool) -> dict[str, Piece]:
         if files:
             pieces[f"{member.slug} tests"] = partial(bench.tests, member, files)
     for member in packages if with_benchmarks else ():
-        for file in benchmark_files(member):
+        for file in benchmark_files(member, "cuda"):
             pieces[f"{member.slug}/{file.stem}"] = partial(bench.benchmark, member, file)
     return pieces
 
