@@ -84,11 +84,11 @@ def test_gantt_writes_a_picture(tmp_path):
 
 
 def test_verify_counts_schedules_and_finds_none_invalid():
-    result = run("verify", "--max-tiles", 2, "--max-heads", 1, "--workers", 1, "--json")
+    result = run("verify", "--max-tiles", 1, "--max-heads", 1, "--workers", 1, "--json")
     assert result.exit_code == 0, result.output
     counts = json.loads(result.stdout)
     assert counts["invalid"] == []
-    assert counts["valid"] > 300
+    assert counts["valid"] > 100
 
 
 def test_determinism_tells_schedules_from_the_atomic_mode():

@@ -164,6 +164,7 @@ def test_vectorised_bits_are_those_of_the_order_table():
     assert not torch.equal(dq("ascending"), dq("shift"))
 
 
+@pytest.mark.slow
 def test_everything_works_without_the_compiled_module():
     program = """
 import sys, logging

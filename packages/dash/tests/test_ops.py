@@ -76,7 +76,8 @@ assert torch.equal(packed(q, k, v, offsets, offsets), attention_varlen(q, k, v, 
 """
 
 
-@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_compiled_modules_give_the_bits_of_eager_ones(backend):
     command = [sys.executable, "-c", COMPILED, backend]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
