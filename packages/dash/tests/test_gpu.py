@@ -1,6 +1,6 @@
-"""What needs a GPU: bits of the persistent kernel over many runs, values, and no hang. Nothing but torch is imported.
+"""What needs a GPU: bits of the persistent kernel over many runs, values, and no hang.
 
-`octavo gpu` runs these from a bare checkout, without the libraries that other tests use.
+`octavo gpu` runs these from a bare checkout: they import torch and pytest, not the libraries that other tests use.
 """
 
 import pytest
